@@ -1,0 +1,63 @@
+"""What the conversation asks of a language model."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+ShouldStop = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Message:
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """The prompt is in the KV cache: `cached_tokens` were there already, `evaluated_tokens` were computed now."""
+
+    start_ns: int
+    end_ns: int
+    prompt_tokens: int
+    cached_tokens: int
+    evaluated_tokens: int
+
+
+@dataclass(frozen=True)
+class Token:
+    """One generated token. `text` may be empty while a multi-byte character is incomplete. Unspoken tokens are thinking,
+    injected tags included."""
+
+    text: str
+    unspoken: bool
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Why generation ended: the model's own stop, the token limit, or `should_stop`."""
+
+    reason: Literal["stop", "length", "cancelled"]
+
+
+class LlmEngine(Protocol):
+    """A loaded language model with one KV cache. One generation at a time."""
+
+    model: str
+
+    def generate(
+        self, messages: Sequence[Message], *, thinking_tokens: int, max_tokens: int, should_stop: ShouldStop
+    ) -> Iterator[Prefill | Token | Finished]:
+        """Yield one Prefill, then Tokens, then Finished.
+
+        `thinking_tokens` is the budget of unspoken tokens (0: thinking off); `max_tokens` bounds the visible ones. When
+        `should_stop` turns true, generation ends within one token, or within the prefill batch in flight, and yields
+        Finished("cancelled"). The KV cache stays valid for the next call. Raises TurnscopeError when the messages do not fit the context.
+        """
+        ...
+
+    def warm_up(self, messages: Sequence[Message]) -> None:
+        """Put the given start of every conversation into the KV cache and run the decode path once."""
+        ...

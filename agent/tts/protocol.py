@@ -1,0 +1,50 @@
+"""What the conversation asks of a speech synthesiser."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+ShouldStop = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that happens before a phrase's first patch.
+
+    `parts_ns` are the durations by part, in order; they sum to at most `end_ns - start_ns`. `units` counts what set-up grows with
+    (phonemes, text tokens). `word_ends` has one entry per whitespace-separated word of the phrase: the fraction (0 to 1) of
+    the phrase's audio after which that word has been spoken.
+    """
+
+    start_ns: int
+    end_ns: int
+    parts_ns: Mapping[str, int]
+    units: int
+    word_ends: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A piece of the phrase's audio: float32 (n,) in [-1, 1] at the engine's sample rate."""
+
+    samples: NDArray[np.float32]
+    start_ns: int
+    end_ns: int
+
+
+class TtsEngine(Protocol):
+    """A loaded voice. One phrase at a time."""
+
+    model: str
+    sample_rate: int
+
+    def synthesise(self, text: str, should_stop: ShouldStop) -> Iterator[Setup | Patch]:
+        """Yield one Setup, then the phrase's Patches in order; stop early when `should_stop` turns true. `text` is speakable text.
+
+        A text with nothing to say yields a Setup and no patch."""
+        ...
+
+    def warm_up(self) -> None: ...

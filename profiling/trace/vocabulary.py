@@ -1,0 +1,143 @@
+"""Every name that appears on a timeline, a span or a table: stages, kinds, attributes."""
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a step of a turn is. A wait is not work."""
+
+    WORK = "work"  # inside a model library's call
+    WAIT = "wait"  # a timer, a buffer that fills, silence that plays
+    HOST = "host"  # our own code
+
+
+class Stage(StrEnum):
+    """The stages of a turn, in pipeline order. `QUEUE` and `UNATTRIBUTED` are gaps of the critical path, not steps."""
+
+    ENDPOINT_WAIT = "endpoint.wait"
+    SMART_TURN = "endpoint.smart_turn"
+    ASR_PARTIAL = "asr.partial"
+    ASR_FINALIZE = "asr.finalize"
+    LLM_PREFILL = "llm.prefill"
+    LLM_THINKING = "llm.thinking"
+    LLM_FIRST_PHRASE = "llm.first_phrase"
+    LLM_DECODE = "llm.decode"
+    TTS_SETUP = "tts.setup"
+    TTS_FIRST_PATCH = "tts.first_patch"
+    TTS_PATCHES = "tts.patches"
+    PLAYOUT_BUFFER = "playout.start_buffer"
+    PLAYOUT_LEADING_SILENCE = "playout.leading_silence"
+    PLAYOUT_PLAY = "playout.play"
+    HOST = "host"
+    QUEUE = "queue"
+    UNATTRIBUTED = "unattributed"
+
+    @property
+    def order(self) -> int:
+        return list(Stage).index(self)
+
+
+KIND_OF_STAGE: dict[Stage, Kind] = {
+    stage: Kind.WORK for stage in Stage if stage not in (Stage.QUEUE, Stage.UNATTRIBUTED)
+} | {
+    Stage.ENDPOINT_WAIT: Kind.WAIT,
+    Stage.PLAYOUT_BUFFER: Kind.WAIT,
+    Stage.PLAYOUT_LEADING_SILENCE: Kind.WAIT,
+    Stage.PLAYOUT_PLAY: Kind.WAIT,
+    Stage.HOST: Kind.HOST,
+}
+
+# The span tree of a turn. A group is a span that holds steps; a step is a span below its group.
+AGENT = "invoke_agent turnscope"
+ENDPOINT, ASR, LLM, TTS, PLAYOUT, HOST = "endpoint", "speech_to_text", "chat", "text_to_speech", "playout", "host"
+
+SPAN_PATH_OF_STAGE: dict[Stage, tuple[str, ...]] = {
+    Stage.ENDPOINT_WAIT: (ENDPOINT, "wait"),
+    Stage.SMART_TURN: (ENDPOINT, "smart_turn"),
+    Stage.ASR_PARTIAL: (ASR, "partial"),
+    Stage.ASR_FINALIZE: (ASR, "finalize"),
+    Stage.LLM_PREFILL: (LLM, "prefill"),
+    Stage.LLM_THINKING: (LLM, "thinking"),
+    Stage.LLM_FIRST_PHRASE: (LLM, "decode", "first_phrase"),
+    Stage.LLM_DECODE: (LLM, "decode", "rest"),
+    Stage.TTS_SETUP: (TTS, "setup"),
+    Stage.TTS_FIRST_PATCH: (TTS, "patches", "first"),
+    Stage.TTS_PATCHES: (TTS, "patches", "rest"),
+    Stage.PLAYOUT_BUFFER: (PLAYOUT, "start_buffer"),
+    Stage.PLAYOUT_LEADING_SILENCE: (PLAYOUT, "leading_silence"),
+    Stage.PLAYOUT_PLAY: (PLAYOUT, "play"),
+    Stage.HOST: (HOST,),
+}
+GROUPS_WITH_MODEL = (ASR, LLM, TTS)  # their span name is "GROUP MODEL"
+
+
+class EndReason(StrEnum):
+    """Why a turn ended."""
+
+    COMPLETED = "completed"  # the whole reply was played
+    INTERRUPTED = "interrupted"  # the user barged in on the reply
+    CUT_OFF = "cut_off"  # the user went on inside a sentence that the agent took for finished
+    NO_TRANSCRIPT = "no_transcript"  # speech was heard but no words recognised
+    ERROR = "error"  # an engine failed
+    STOPPED = "stopped"  # the run was stopped (Ctrl-C)
+
+
+# Attributes. GenAI semantic conventions where they exist, `turnscope.*` elsewhere.
+CONVERSATION_ID = "gen_ai.conversation.id"
+OPERATION = "gen_ai.operation.name"
+MODEL = "gen_ai.request.model"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+UNSPOKEN_TOKENS = "gen_ai.usage.reasoning.output_tokens"
+FIRST_CHUNK_S = "gen_ai.response.time_to_first_chunk"
+INPUT_MESSAGES = "gen_ai.input.messages"  # content: only when asked for
+OUTPUT_MESSAGES = "gen_ai.output.messages"  # content: only when asked for
+
+TURN_INDEX = "turnscope.turn.index"
+TURN_LATENCY_S = "turnscope.turn.latency_s"
+TURN_END_REASON = "turnscope.turn.end_reason"
+TURN_ERROR = "turnscope.turn.error"
+TURN_SPEECH_START_NS = "turnscope.turn.speech_start_ns"
+TURN_SPEECH_END_NS = "turnscope.turn.speech_end_ns"
+TURN_SPEECH_END_ESTIMATED = "turnscope.turn.speech_end_estimated"
+TURN_FIRST_AUDIO_NS = "turnscope.turn.first_audio_ns"
+TURN_BARGE_IN_STOP_S = "turnscope.turn.barge_in_stop_s"  # detected speech to last sample played
+TURN_HEARD_WORDS = "turnscope.turn.heard_words"
+TURN_REPLY_WORDS = "turnscope.turn.reply_words"
+
+STEP_INDEX = "turnscope.step.index"
+STEP_STAGE = "turnscope.step.stage"
+STEP_CAUSES = "turnscope.step.causes"
+STEP_WAITED_FOR = "turnscope.step.waited_for"
+STEP_START_NS = "turnscope.step.start_ns"
+STEP_END_NS = "turnscope.step.end_ns"
+PHRASE = "turnscope.phrase"
+
+ENDPOINT_KIND = "turnscope.endpoint.kind"  # "hangover", "smart_turn", "max_hangover"
+ENDPOINT_HANGOVER_S = "turnscope.endpoint.hangover_s"
+ENDPOINT_PROBABILITY = "turnscope.endpoint.probability"
+
+ASR_CHUNK_S = "turnscope.asr.chunk_s"
+ASR_ENCODED_S = "turnscope.asr.encoded_s"
+ASR_SPEECH_S = "turnscope.asr.speech_s"
+ASR_PARTIALS = "turnscope.asr.partials"
+ASR_PARTIALS_SKIPPED = "turnscope.asr.partials_skipped"
+
+LLM_EVALUATED_TOKENS = "turnscope.llm.evaluated_tokens"
+LLM_FINISH = "turnscope.llm.finish_reason"
+
+TTS_PATCHES = "turnscope.tts.patches"
+TTS_AUDIO_S = "turnscope.tts.audio_s"
+TTS_UNITS = "turnscope.tts.units"  # phonemes or text tokens
+
+PLAYOUT_LEADING_SILENCE_S = "turnscope.playout.leading_silence_s"
+PLAYOUT_BUFFER_S = "turnscope.playout.start_buffer_s"
+PLAYOUT_UNDERRUNS = "turnscope.playout.underruns"
+PLAYOUT_UNDERRUN_S = "turnscope.playout.underrun_s"
+
+WHAT = "turnscope.what"  # a few words that say what a host or wait step was
+
+# Arrays: one entry per step of a model's loop, offsets in ns from the span's start.
+START_TIMES_NS = "turnscope.times.start_ns"
+END_TIMES_NS = "turnscope.times.end_ns"
