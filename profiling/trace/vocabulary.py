@@ -59,7 +59,7 @@ SPAN_PATH_OF_STAGE: dict[Stage, tuple[str, ...]] = {
     Stage.LLM_PREFILL: (LLM, "prefill"),
     Stage.LLM_THINKING: (LLM, "thinking"),
     Stage.LLM_FIRST_PHRASE: (LLM, "decode", "first_phrase"),
-    Stage.LLM_DECODE: (LLM, "decode", "rest"),
+    Stage.LLM_DECODE: (LLM, "decode", "phrase"),
     Stage.TTS_SETUP: (TTS, "setup"),
     Stage.TTS_FIRST_PATCH: (TTS, "patches", "first"),
     Stage.TTS_PATCHES: (TTS, "patches", "rest"),
@@ -85,6 +85,7 @@ class EndReason(StrEnum):
 # Attributes. GenAI semantic conventions where they exist, `turnscope.*` elsewhere.
 CONVERSATION_ID = "gen_ai.conversation.id"
 OPERATION = "gen_ai.operation.name"
+AGENT_NAME = "gen_ai.agent.name"
 MODEL = "gen_ai.request.model"
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
@@ -102,6 +103,8 @@ TURN_SPEECH_START_NS = "turnscope.turn.speech_start_ns"
 TURN_SPEECH_END_NS = "turnscope.turn.speech_end_ns"
 TURN_SPEECH_END_ESTIMATED = "turnscope.turn.speech_end_estimated"
 TURN_FIRST_AUDIO_NS = "turnscope.turn.first_audio_ns"
+TURN_FIRST_AUDIO_STEP = "turnscope.turn.first_audio_step"
+TURN_END_NS = "turnscope.turn.end_ns"
 TURN_BARGE_IN_STOP_S = "turnscope.turn.barge_in_stop_s"  # detected speech to last sample played
 TURN_HEARD_WORDS = "turnscope.turn.heard_words"
 TURN_REPLY_WORDS = "turnscope.turn.reply_words"
@@ -113,6 +116,8 @@ STEP_WAITED_FOR = "turnscope.step.waited_for"
 STEP_START_NS = "turnscope.step.start_ns"
 STEP_END_NS = "turnscope.step.end_ns"
 PHRASE = "turnscope.phrase"
+GROUP = "turnscope.group"  # on the span of a group: which one
+ERROR_TYPE = "error.type"  # on a step or a group that failed: its span's status becomes an error
 
 ENDPOINT_KIND = "turnscope.endpoint.kind"  # "hangover", "smart_turn", "max_hangover"
 ENDPOINT_HANGOVER_S = "turnscope.endpoint.hangover_s"

@@ -1,0 +1,88 @@
+"""What a person sees while a conversation runs: the transcript and the reply as they come, then each turn's explanation."""
+
+import asyncio
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from agent.conversation import AgentSays, Event, ListeningFailed, PartialTranscript, TurnEnded, UserSaid
+from profiling.trace.vocabulary import EndReason
+
+REFRESH_S = 0.05
+
+ENDINGS = {
+    EndReason.INTERRUPTED: "(interrupted)",
+    EndReason.CUT_OFF: "(the user went on)",
+    EndReason.NO_TRANSCRIPT: "(no words recognised)",
+    EndReason.STOPPED: "(stopped)",
+}
+
+
+class LiveDisplay:
+    """Draws at most 20 times a second and never while an event is handled, so that drawing adds nothing to a turn's wait."""
+
+    def __init__(self, console: Console, explain: Callable[[TurnEnded], None]):
+        self._console = console
+        self._explain = explain
+        self._user = ""
+        self._agent = ""
+        self._partial = ""
+        self._ended: list[TurnEnded] = []
+        self._changed = False
+
+    def observe(self, event: Event) -> None:
+        match event:
+            case PartialTranscript(_, text):
+                self._partial = text
+            case UserSaid(_, text):
+                self._user, self._partial = text, ""
+            case AgentSays(_, text):
+                self._agent += text
+            case TurnEnded():
+                self._ended.append(event)
+            case ListeningFailed(stage, error):
+                self._console.print(f"Listening failed at {stage}: {error}", style="red", markup=False)
+            case _:
+                return
+        self._changed = True
+
+    async def run(self) -> None:
+        """Draw until cancelled; what is still to be shown is shown by `finish`."""
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            while True:
+                await asyncio.sleep(REFRESH_S)
+                if self._changed:
+                    self._changed = False
+                    self._show_ended()
+                    if self._console.is_terminal:
+                        live.update(self._in_progress(), refresh=True)
+
+    def finish(self) -> None:
+        self._show_ended()
+
+    def _show_ended(self) -> None:
+        ended, self._ended = self._ended, []
+        for event in ended:
+            self._console.print()
+            self._console.print(_line("you", event.transcript or "…", "cyan"))
+            ending = ENDINGS.get(event.turn.end_reason or EndReason.COMPLETED, "")
+            said = event.heard if event.turn.end_reason is EndReason.INTERRUPTED else event.reply
+            self._console.print(_line("agent", f"{said.strip()} {ending}".strip(), "green"))
+            if event.error is not None:
+                self._console.print(f"This turn failed: {event.error}", style="red", markup=False, highlight=False)
+            self._explain(event)
+            self._agent = self._user = ""
+
+    def _in_progress(self) -> Text:
+        lines = [_line("you", self._partial + " …", "cyan")] if self._partial else []
+        if self._user:
+            lines.append(_line("you", self._user, "cyan"))
+        if self._agent:
+            lines.append(_line("agent", self._agent.strip() + " …", "green"))
+        return Text("\n").join(lines)
+
+
+def _line(who: str, text: str, style: str) -> Text:
+    return Text.assemble((f"{who:>6}  ", f"bold {style}"), (text, style))

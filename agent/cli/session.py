@@ -1,0 +1,74 @@
+"""Writes a run as it happens: spans after each turn, both sides of the sound, and what is needed to explain it elsewhere."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.audio.resample import Resampler
+from agent.audio.sample_clock import CAPTURE_RATE_HZ
+from agent.audio.stereo_writer import StereoWriter
+from agent.conversation import Event, TurnEnded
+from agent.worker import Worker, once
+from profiling.run import RunWriter
+from profiling.trace.clock import Anchor
+from profiling.trace.spans import Collector, TraceFile, TurnContent
+from profiling.trace.timeline import Turn
+
+
+class ConversationRecording:
+    """The conversation as a stereo WAV at the voice's rate: user left, agent right, one clock."""
+
+    def __init__(self, writer: StereoWriter, rate_hz: int):
+        self._writer = writer
+        self._resampler = Resampler(CAPTURE_RATE_HZ, rate_hz)
+        self._left = np.zeros(0, np.float32)
+        self._right = np.zeros(0, np.float32)
+
+    def record(self, user: NDArray[np.float32], agent: NDArray[np.float32]) -> None:
+        """The next samples of both sides: equal times, user at 16 kHz, agent at the voice's rate."""
+        self._append(self._resampler.push(user), agent)
+
+    def close(self) -> None:
+        self._append(self._resampler.flush(), np.zeros(0, np.float32))
+        missing = max(0, len(self._right) - len(self._left))
+        self._append(np.zeros(missing, np.float32), np.zeros(0, np.float32))
+        self._writer.close()
+
+    def _append(self, left: NDArray[np.float32], right: NDArray[np.float32]) -> None:
+        self._left, self._right = np.concatenate([self._left, left]), np.concatenate([self._right, right])
+        ready = min(len(self._left), len(self._right))
+        if ready:
+            self._writer.append(self._left[:ready], self._right[:ready])
+            self._left, self._right = self._left[ready:], self._right[ready:]
+
+
+class Session:
+    """The run folder's side of a conversation; give it every event. Spans also go to a collector, where one was asked for."""
+
+    def __init__(
+        self,
+        writer: RunWriter,
+        anchor: Anchor,
+        trace: TraceFile,
+        capture_content: bool,
+        collector: Collector | None = None,
+        collector_worker: Worker | None = None,
+    ):
+        self._writer = writer
+        self._anchor = anchor
+        self._trace = trace
+        self._capture_content = capture_content
+        self._collector = collector
+        self._collector_worker = collector_worker
+        self.turns: list[Turn] = []
+
+    def observe(self, event: Event) -> None:
+        if not isinstance(event, TurnEnded):
+            return
+        self.turns.append(event.turn)
+        content = TurnContent(event.transcript, event.reply) if self._capture_content else None
+        self._trace.write(event.turn, self._anchor, content)
+        collector = self._collector
+        if collector and self._collector_worker:
+            self._collector_worker.submit(
+                "otlp.send", once(lambda _: collector.send(event.turn, self._anchor, content))
+            )

@@ -1,0 +1,248 @@
+"""The turn loop: listen, think, speak. The user may interrupt; the history holds what was really heard."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from agent.audio.playout import OutputTrack, Playback, StartBuffer
+from agent.audio.sample_clock import Packet, SampleClock
+from agent.engines import Engines
+from agent.listening.endpoint import SpeechStarted
+from agent.listening.listener import Failed, Finished, Heard, Listener
+from agent.listening.utterance import Utterance
+from agent.llm.history import History
+from agent.llm.prompts import SYSTEM_PROMPT
+from agent.llm.protocol import Message
+from agent.settings import Settings
+from agent.speaking import Speaking
+from agent.thinking import Thinking, ThoughtPhrase
+from profiling.trace import vocabulary as v
+from profiling.trace.clock import Clock, seconds
+from profiling.trace.timeline import Turn
+from profiling.trace.vocabulary import EndReason
+
+
+@dataclass(frozen=True)
+class PartialTranscript:
+    turn: Turn
+    text: str
+
+
+@dataclass(frozen=True)
+class UserSaid:
+    turn: Turn
+    text: str
+
+
+@dataclass(frozen=True)
+class AgentSays:
+    """A phrase of the reply, as it is given to the voice."""
+
+    turn: Turn
+    text: str
+
+
+@dataclass(frozen=True)
+class ReplyAudible:
+    """The reply's first audible sample leaves the edge at `at_ns`, which may lie a little ahead."""
+
+    turn: Turn
+    at_ns: int
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """The turn is complete. `heard` is the part of the reply that the user heard; `error` is set when an engine failed."""
+
+    turn: Turn
+    transcript: str
+    reply: str
+    heard: str
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class ListeningFailed:
+    """A listening engine failed while the user spoke; the conversation goes on."""
+
+    stage: str
+    error: Exception
+
+
+Event = PartialTranscript | UserSaid | AgentSays | ReplyAudible | TurnEnded | ListeningFailed
+
+
+@dataclass
+class _Answer:
+    """A turn that is being answered."""
+
+    utterance: Utterance
+    thinking: Thinking | None = None
+    speaking: Speaking | None = None
+    end_reason: EndReason | None = None
+
+    @property
+    def turn(self) -> Turn:
+        return self.utterance.turn
+
+    def stop(self, reason: EndReason) -> None:
+        """Fall silent and stop the engines; the answer ends by itself soon after."""
+        self.end_reason = self.end_reason or reason
+        if self.thinking:
+            self.thinking.stop()
+        if self.speaking:
+            self.speaking.stop()
+
+
+class Conversation:
+    """One user, one agent. `observe` is called with every Event, on the event loop.
+
+    `true_speech_end(sample)` gives the last voiced sample where a scenario knows it better than the VAD, whose estimate it is given.
+    """
+
+    def __init__(
+        self,
+        engines: Engines,
+        settings: Settings,
+        clock: Clock,
+        capture: SampleClock,
+        track: OutputTrack,
+        observe: Callable[[Event], None],
+        true_speech_end: Callable[[int], int | None] = lambda _: None,
+    ):
+        self.id = str(uuid.uuid4())
+        self._engines = engines
+        self._settings = settings
+        self._clock = clock
+        self._track = track
+        self._observe = observe
+        self._history = History(settings.llm.system_prompt or SYSTEM_PROMPT)
+        self._buffer = StartBuffer()
+        self._turns = 0
+        self._answer: _Answer | None = None
+        self._answering: asyncio.Task[None] | None = None
+        self._listener = Listener(settings, clock, capture, engines, self._open_turn, true_speech_end)
+
+    @property
+    def history(self) -> Sequence[Message]:
+        return self._history.messages()
+
+    async def run(self, packets: AsyncIterator[Packet]) -> None:
+        """Hold the conversation until the packets end and the last reply has been heard."""
+        try:
+            async for event in self._listener.listen(packets):
+                match event:
+                    case SpeechStarted():
+                        self._interrupt()
+                    case Heard(turn, text):
+                        self._observe(PartialTranscript(turn, text))
+                    case Finished(utterance):
+                        self._answer = _Answer(utterance)
+                        self._answering = asyncio.create_task(self._answer_after(self._answering, self._answer))
+                    case Failed(stage, error):
+                        self._observe(ListeningFailed(stage, error))
+            if self._answering:
+                await self._answering
+        except asyncio.CancelledError:
+            await self._stop()
+            raise
+
+    def _open_turn(self, speech_start_ns: int) -> Turn:
+        self._turns += 1
+        return Turn(self.id, self._turns, speech_start_ns)
+
+    def _interrupt(self) -> None:
+        """The user speaks: a reply that is being heard is interrupted; one that is not yet heard answered half a sentence."""
+        answer = self._answer
+        if answer is None or answer.end_reason is not None:
+            return
+        detected_ns = self._clock.now_ns()
+        playback = answer.speaking.playback if answer.speaking else None
+        heard = playback is not None and playback.first_audio_ns is not None and playback.first_audio_ns < detected_ns
+        answer.stop(EndReason.INTERRUPTED if heard else EndReason.CUT_OFF)
+        if playback is not None and playback.end_ns is not None:
+            stopped_s = max(0.0, seconds(playback.end_ns - detected_ns))
+            answer.turn.attributes[v.TURN_BARGE_IN_STOP_S] = stopped_s
+
+    async def _stop(self) -> None:
+        """End the turn in progress so that it can still be read, within a bound."""
+        if self._answering is None:
+            return
+        if self._answer:
+            self._answer.stop(EndReason.STOPPED)
+        await asyncio.wait([self._answering], timeout=2.0)
+        self._answering.cancel()
+
+    async def _answer_after(self, previous: asyncio.Task[None] | None, answer: _Answer) -> None:
+        if previous:
+            await asyncio.wait([previous])
+        transcript, error = "", None
+        try:
+            transcript = await self._transcribe(answer)
+            if transcript and answer.end_reason is None:
+                await self._reply(answer)
+        except* Exception as failures:
+            answer.stop(EndReason.ERROR)
+            error = failures.exceptions[0]
+        finally:
+            self._close(answer, transcript, error)
+
+    async def _transcribe(self, answer: _Answer) -> str:
+        final, step = await self._listener.finalize(answer.utterance)
+        received_ns = self._clock.now_ns()
+        if not final.text:
+            answer.end_reason = answer.end_reason or EndReason.NO_TRANSCRIPT
+            return ""
+        self._history.add_user(final.text)
+        self._observe(UserSaid(answer.turn, final.text))
+        answer.thinking = Thinking(
+            answer.turn, self._engines, self._settings.llm, self._clock, cause=step, received_ns=received_ns
+        )
+        return final.text
+
+    async def _reply(self, answer: _Answer) -> None:
+        turn, thinking = answer.turn, answer.thinking
+        assert thinking is not None
+        answer.speaking = speaking = Speaking(
+            turn,
+            self._engines,
+            self._clock,
+            Playback(self._clock, self._track, self._buffer),
+            self._buffer,
+            self._settings.language,
+            on_phrase=lambda text: self._observe(AgentSays(turn, text)),
+            on_first_audio=lambda at_ns: self._observe(ReplyAudible(turn, at_ns)),
+        )
+        phrases: asyncio.Queue[ThoughtPhrase | None] = asyncio.Queue()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_pass_on(thinking, self._history.messages(), phrases))
+            tasks.create_task(speaking.run(_until_none(phrases)))
+
+    def _close(self, answer: _Answer, transcript: str, error: Exception | None) -> None:
+        turn, speaking = answer.turn, answer.speaking
+        heard = speaking.heard() if speaking else ""
+        reply = answer.thinking.text if answer.thinking else ""
+        if speaking:
+            speaking.record_playout()
+        self._history.add_reply(heard)
+        turn.end_reason = answer.end_reason or EndReason.COMPLETED
+        turn.end_ns = self._clock.now_ns()
+        turn.attributes[v.TURN_HEARD_WORDS] = len(heard.split())
+        turn.attributes[v.TURN_REPLY_WORDS] = len(reply.split())
+        if error is not None:
+            turn.attributes[v.TURN_ERROR] = f"{type(error).__name__}: {error}"
+        if self._answer is answer:
+            self._answer = None
+        self._observe(TurnEnded(turn, transcript, reply, heard, error))
+
+
+async def _pass_on(thinking: Thinking, messages: Sequence[Message], to: "asyncio.Queue[ThoughtPhrase | None]") -> None:
+    async for phrase in thinking.phrases(messages):
+        to.put_nowait(phrase)
+    to.put_nowait(None)
+
+
+async def _until_none(queue: "asyncio.Queue[ThoughtPhrase | None]") -> AsyncIterator[ThoughtPhrase]:
+    while (item := await queue.get()) is not None:
+        yield item

@@ -1,0 +1,49 @@
+"""The loaded models of a pipeline and the workers that own them."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.asr.protocol import AsrEngine
+from agent.listening.vad import VadFrame
+from agent.llm.protocol import LlmEngine
+from agent.tts.protocol import TtsEngine
+from agent.worker import Worker
+
+
+class Vad(Protocol):
+    """Voice activity, frame by frame; called on the event loop, since a frame costs 0.1 ms."""
+
+    def push(self, samples: NDArray[np.float32]) -> list[VadFrame]: ...
+
+
+class SmartTurn(Protocol):
+    """Whether an utterance sounds finished, from its audio."""
+
+    def probability(self, samples: NDArray[np.float32]) -> float: ...
+
+
+@dataclass(frozen=True)
+class Workers:
+    """One worker per engine."""
+
+    asr: Worker
+    smart_turn: Worker
+    llm: Worker
+    tts: Worker
+
+    async def close(self) -> None:
+        await asyncio.gather(self.asr.close(), self.smart_turn.close(), self.llm.close(), self.tts.close())
+
+
+@dataclass(frozen=True)
+class Engines:
+    vad: Vad
+    smart_turn: SmartTurn | None
+    asr: AsrEngine
+    llm: LlmEngine
+    tts: TtsEngine
+    workers: Workers

@@ -1,0 +1,54 @@
+"""What is known of one utterance while it is heard: its audio, its recognition so far, and its turn's timeline."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.asr.protocol import AsrStream, Transcript
+from agent.audio.sample_clock import CAPTURE_RATE_HZ
+from agent.worker import Job
+from profiling.trace.timeline import Turn
+
+Samples = NDArray[np.float32]
+
+
+@dataclass
+class Utterance:
+    """Audio is kept from `start_sample` (speech start less the lead-in) on; `taken` samples of it have been given to the ASR stream."""
+
+    turn: Turn
+    stream: AsrStream
+    start_sample: int
+    audio: list[Samples] = field(default_factory=list[Samples])
+    length: int = 0
+    taken: int = 0
+    next_step: int = 0
+    text: str = ""
+    partials: int = 0
+    skipped: int = 0
+    encoded_s: float = 0.0
+    last_voiced_sample: int = 0
+    partial: Job[Transcript] | None = None
+    decision_step: int | None = None
+    decided_ns: int = 0
+
+    def append(self, samples: Samples) -> None:
+        self.audio.append(samples)
+        self.length += len(samples)
+
+    def tail(self, seconds: float) -> Samples:
+        """The last `seconds` of the audio, or all of it."""
+        return self.slice(max(0, self.length - round(seconds * CAPTURE_RATE_HZ)), self.length)
+
+    def take(self, end: int) -> Samples:
+        """The samples not yet given to the stream, up to `end` (counted from the utterance's start)."""
+        end = min(end, self.length)
+        samples = self.slice(self.taken, max(self.taken, end))
+        self.taken = max(self.taken, end)
+        return samples
+
+    def slice(self, start: int, end: int) -> Samples:
+        whole = self.audio[0] if len(self.audio) == 1 else np.concatenate(self.audio or [np.zeros(0, np.float32)])
+        self.audio = [whole]
+        return whole[start:end]

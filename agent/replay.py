@@ -1,0 +1,205 @@
+"""Plays scenarios into a conversation at the pace of its clock, and records both sides."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.audio.pace import sleep_until
+from agent.audio.playout import OutputTrack
+from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
+from agent.conversation import Conversation, Event, PartialTranscript, ReplyAudible, TurnEnded, UserSaid
+from agent.engines import Engines
+from agent.scenario import Scenario, Utterance
+from agent.settings import Settings
+from profiling.trace.clock import Clock
+
+PACKET_SAMPLES = CAPTURE_RATE_HZ // 50
+NEAR_S = 0.6  # a turn whose speech ends this close to an utterance's end is that utterance's
+PATIENCE_S = 10.0  # how long an utterance that nobody seems to hear is waited for
+QUIET_S = 2.5  # how long a scenario that expects no turn is listened to after its last utterance
+CLOSING_S = 0.4  # silence at the end of a scenario
+
+
+class Recorder(Protocol):
+    """Takes both sides of the conversation as the clock runs: user at 16 kHz, agent at the track's rate, equal times."""
+
+    def record(self, user: NDArray[np.float32], agent: NDArray[np.float32]) -> None: ...
+
+
+@dataclass
+class _Played:
+    """An utterance that has been scheduled, on the capture's sample clock."""
+
+    utterance: Utterance
+    start_sample: int
+
+    @property
+    def end_sample(self) -> int:
+        return self.start_sample + len(self.utterance.recording.samples)
+
+    @property
+    def last_voiced_sample(self) -> int | None:
+        known = self.utterance.last_voiced_sample
+        return None if known is None else self.start_sample + known
+
+    def near_its_end(self, sample: int) -> bool:
+        end = self.end_sample if self.last_voiced_sample is None else self.last_voiced_sample
+        return abs(sample - end) <= NEAR_S * CAPTURE_RATE_HZ or sample > end
+
+
+class ScenarioPlayer:
+    """The scenario's user: speaks each utterance when its time has come. Feed it the conversation's events."""
+
+    def __init__(self, scenario: Scenario, clock: Clock, capture: SampleClock, start_sample: int = 0):
+        self._scenario = scenario
+        self._clock = clock
+        self._capture = capture
+        self._next = start_sample
+        self._origin = start_sample
+        self._waiting = list(scenario.utterances)
+        self._played: list[_Played] = []
+        self._heard = False
+        self._reply_start: int | None = None
+        self._reply_end: int | None = None
+        self.turns = 0
+
+    @property
+    def end_sample(self) -> int:
+        """The first sample that has not been played."""
+        return self._next
+
+    def observe(self, event: Event) -> None:
+        match event:
+            case PartialTranscript() | UserSaid():
+                self._heard = True
+            case ReplyAudible(_, at_ns):
+                self._reply_start = self._capture.sample_at(at_ns)
+            case TurnEnded(turn):
+                self._heard = True
+                self.turns += 1
+                spoken_until = self._capture.sample_at(turn.speech_end_ns or 0)
+                if self._played and self._played[-1].near_its_end(spoken_until):
+                    self._reply_end = self._capture.sample_at(turn.end_ns or self._clock.now_ns())
+            case _:
+                pass
+
+    def true_speech_end(self, sample: int) -> int | None:
+        """The last voiced sample that the scenario states for the utterance that ends near this sample."""
+        for played in reversed(self._played):
+            known = played.last_voiced_sample
+            if known is not None and abs(known - sample) <= NEAR_S * CAPTURE_RATE_HZ:
+                return known
+        return None
+
+    async def packets(self) -> AsyncIterator[Packet]:
+        """Packets of 20 ms, each at the moment when its last sample has been captured."""
+        while not self._over():
+            await sleep_until(self._clock, self._capture.ns_of(self._next + PACKET_SAMPLES))
+            self._schedule()
+            packet = Packet(self._next, self._mix(self._next))
+            self._next += PACKET_SAMPLES
+            yield packet
+
+    def _schedule(self) -> None:
+        """Start the next utterance if it is due before the end of the packet at hand."""
+        if self._waiting and (due := self._due(self._waiting[0])) is not None and due < self._next + PACKET_SAMPLES:
+            self._played.append(_Played(self._waiting.pop(0), max(due, self._next)))
+            self._heard = False
+            self._reply_start = self._reply_end = None
+
+    def _due(self, utterance: Utterance) -> int | None:
+        delay = round(utterance.delay_s * CAPTURE_RATE_HZ)
+        if utterance.after == "absolute":
+            return max(self._origin + delay, self._played[-1].end_sample if self._played else 0)
+        cause = self._reply_start if utterance.after == "reply_start" else self._reply_end
+        if cause is None:
+            cause = self._reply_end if self._reply_end is not None else self._given_up()
+        return None if cause is None else cause + delay
+
+    def _given_up(self) -> int | None:
+        """When waiting for an answer to the last utterance ends, if nobody heard it."""
+        if not self._played or self._heard:
+            return None
+        expected = self._waiting or self._scenario.expect_turns
+        deadline = self._played[-1].end_sample + round((PATIENCE_S if expected else QUIET_S) * CAPTURE_RATE_HZ)
+        return deadline if self._next >= deadline else None
+
+    def _over(self) -> bool:
+        if self._waiting or (self._played and self._next < self._played[-1].end_sample):
+            return False
+        end = self._reply_end if self._reply_end is not None else self._given_up()
+        return not self._played or (end is not None and self._next >= end + CLOSING_S * CAPTURE_RATE_HZ)
+
+    def _mix(self, start: int) -> NDArray[np.float32]:
+        out = np.zeros(PACKET_SAMPLES, np.float32)
+        for played in self._played[-2:]:
+            first, last = max(start, played.start_sample), min(start + PACKET_SAMPLES, played.end_sample)
+            if first < last:
+                out[first - start : last - start] = played.utterance.recording.samples[
+                    first - played.start_sample : last - played.start_sample
+                ]
+        return out
+
+
+async def replay(
+    scenarios: Sequence[Scenario],
+    engines: Engines,
+    settings: Settings,
+    clock: Clock,
+    observe: Callable[[Event], None],
+    recorder: Recorder | None = None,
+) -> dict[str, int]:
+    """Play the scenarios one after another, each as a conversation of its own, on one pair of sample clocks.
+
+    Returns the number of turns of each scenario, by name and in order.
+    """
+    origin_ns = clock.now_ns()
+    capture = SampleClock(origin_ns, CAPTURE_RATE_HZ)
+    track = OutputTrack(SampleClock(origin_ns, engines.tts.sample_rate))
+    turns: dict[str, int] = {}
+    start_sample = 0
+    for scenario in scenarios:
+        player = ScenarioPlayer(scenario, clock, capture, start_sample)
+
+        def tell(event: Event, player: ScenarioPlayer = player) -> None:
+            player.observe(event)
+            observe(event)
+
+        conversation = Conversation(engines, settings, clock, capture, track, tell, player.true_speech_end)
+        try:
+            await conversation.run(_recorded(player.packets(), track, recorder))
+        finally:
+            if recorder:
+                _record_rest(track, recorder, player.end_sample, capture.sample_at(clock.now_ns()))
+        turns[scenario.name] = turns.get(scenario.name, 0) + player.turns
+        start_sample = capture.sample_at(clock.now_ns())
+        start_sample += -start_sample % PACKET_SAMPLES
+    return turns
+
+
+async def _recorded(
+    packets: AsyncIterator[Packet], track: OutputTrack, recorder: Recorder | None
+) -> AsyncIterator[Packet]:
+    async for packet in packets:
+        if recorder:
+            recorder.record(packet.samples, _agent_side(track, packet.start_sample, packet.end_sample))
+        yield packet
+
+
+def _record_rest(track: OutputTrack, recorder: Recorder, start: int, end: int) -> None:
+    """What was played after the last packet."""
+    end += -(end - start) % PACKET_SAMPLES
+    if end > start:
+        recorder.record(np.zeros(end - start, np.float32), _agent_side(track, start, end))
+
+
+def _agent_side(track: OutputTrack, start: int, end: int) -> NDArray[np.float32]:
+    """The track's samples over the times of the capture's samples `start` to `end`."""
+    rate_hz = track.clock.rate_hz
+    first, last = start * rate_hz // CAPTURE_RATE_HZ, end * rate_hz // CAPTURE_RATE_HZ
+    return track.read(first, last - first)
+
+

@@ -1,0 +1,155 @@
+"""Thinking: the language model's tokens, cut into phrases, with every step on the turn's timeline."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from agent.engines import Engines
+from agent.llm.protocol import Finished, Message, Prefill, Token
+from agent.settings import LlmSettings
+from agent.tts.phrases import Phrase, PhraseCutter
+from agent.worker import Job
+from profiling.trace import vocabulary as v
+from profiling.trace.clock import Clock, seconds
+from profiling.trace.timeline import Attribute, Turn
+from profiling.trace.vocabulary import Stage
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ThoughtPhrase:
+    """A phrase, the step of the turn that finished it, and when the event loop got it."""
+
+    phrase: Phrase
+    step: int | None
+    received_ns: int
+
+
+@dataclass
+class Thinking:
+    """One generation. `cause` is the step that gave the transcript, `received_ns` when the event loop got it."""
+
+    turn: Turn
+    engines: Engines
+    settings: LlmSettings
+    clock: Clock
+    cause: int | None
+    received_ns: int
+    text: str = ""
+    _stopped: bool = False
+    _job: Job[Prefill | Token | Finished] | None = None
+    _unspoken: list[Interval] = field(default_factory=list[Interval])
+    _visible: list[Interval] = field(default_factory=list[Interval])
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._job is not None:
+            self._job.cancel()
+
+    async def phrases(self, messages: Sequence[Message]) -> AsyncIterator[ThoughtPhrase]:
+        """Generate and yield the reply phrase by phrase. Raises what the engine raises."""
+        cutter = PhraseCutter()
+        async for item in self._submit(messages):
+            received_ns = self.clock.now_ns()
+            match item:
+                case Prefill():
+                    self._record_prefill(item)
+                case Token(unspoken=True):
+                    self._unspoken.append((item.start_ns, item.end_ns))
+                case Token():
+                    self._record_unspoken()
+                    self._visible.append((item.start_ns, item.end_ns))
+                    self.text += item.text
+                    for phrase in cutter.push(item.text):
+                        yield self._finish_phrase(phrase, received_ns)
+                case Finished():
+                    self._record_unspoken()
+                    self._describe_finish(item)
+                    if item.reason != "cancelled":
+                        for phrase in cutter.flush():
+                            yield self._finish_phrase(phrase, received_ns)
+        self._record_visible(None)
+
+    def _submit(self, messages: Sequence[Message]) -> Job[Prefill | Token | Finished]:
+        self._job = self.engines.workers.llm.submit(
+            "llm.generate",
+            lambda should_stop: self.engines.llm.generate(
+                messages,
+                thinking_tokens=self.settings.thinking_tokens,
+                max_tokens=self.settings.max_tokens,
+                should_stop=should_stop,
+            ),
+        )
+        if self._stopped:
+            self._job.cancel()
+        self.cause = self.turn.add(
+            Stage.HOST, self.received_ns, self._job.submitted_ns, [self.cause], attributes={v.WHAT: "prompt"}
+        )
+        return self._job
+
+    def _record_prefill(self, prefill: Prefill) -> None:
+        known: dict[str, Attribute] = {
+            v.INPUT_TOKENS: prefill.prompt_tokens,
+            v.CACHED_TOKENS: prefill.cached_tokens,
+            v.LLM_EVALUATED_TOKENS: prefill.evaluated_tokens,
+        }
+        self.cause = self.turn.add(
+            Stage.LLM_PREFILL,
+            prefill.start_ns,
+            prefill.end_ns,
+            [self.cause],
+            waited_for=self._job.waited_for if self._job else None,
+            attributes=known,
+        )
+        self.turn.describe(v.LLM, {v.MODEL: self.engines.llm.model, v.OPERATION: "chat", **known})
+
+    def _record_unspoken(self) -> None:
+        if self._unspoken:
+            self._record_loop(Stage.LLM_THINKING, self._unspoken, None)
+            self._add_tokens(v.UNSPOKEN_TOKENS, len(self._unspoken))
+            self._add_tokens(v.OUTPUT_TOKENS, len(self._unspoken))
+            self._unspoken = []
+
+    def _finish_phrase(self, phrase: Phrase, received_ns: int) -> ThoughtPhrase:
+        self._record_visible(phrase.index)
+        return ThoughtPhrase(phrase, self.cause, received_ns)
+
+    def _record_visible(self, phrase: int | None) -> None:
+        """The tokens since the last phrase; those of an unfinished phrase have no phrase number."""
+        if not self._visible:
+            return
+        group = self.turn.groups.get((v.LLM, None), {})
+        if v.FIRST_CHUNK_S not in group:
+            self.turn.describe(v.LLM, {v.FIRST_CHUNK_S: seconds(self._visible[0][1] - self.received_ns)})
+        self._record_loop(Stage.LLM_DECODE if phrase != 0 else Stage.LLM_FIRST_PHRASE, self._visible, phrase)
+        self._add_tokens(v.OUTPUT_TOKENS, len(self._visible))
+        self._visible = []
+
+    def _record_loop(self, stage: Stage, intervals: Sequence[Interval], phrase: int | None) -> None:
+        self.cause = add_loop(self.turn, stage, intervals, [self.cause], phrase)
+
+    def _add_tokens(self, name: str, count: int) -> None:
+        before = self.turn.groups.get((v.LLM, None), {}).get(name, 0)
+        self.turn.describe(v.LLM, {name: count + (before if isinstance(before, int) else 0)})
+
+    def _describe_finish(self, finished: Finished) -> None:
+        self.turn.describe(v.LLM, {v.LLM_FINISH: finished.reason})
+
+
+def add_loop(
+    turn: Turn, stage: Stage, intervals: Sequence[Interval], causes: Sequence[int | None], phrase: int | None
+) -> int:
+    """A step made of the serial steps of a model's loop; their times become arrays, as offsets from the first one's start."""
+    start_ns = intervals[0][0]
+    return turn.add(
+        stage,
+        start_ns,
+        intervals[-1][1],
+        causes,
+        phrase=phrase,
+        attributes={
+            v.START_TIMES_NS: [start - start_ns for start, _ in intervals],
+            v.END_TIMES_NS: [end - start_ns for _, end in intervals],
+        },
+    )
+

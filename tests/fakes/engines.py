@@ -1,0 +1,200 @@
+"""Engines that need no models: speech is a code in the samples, words take exact times, sound is a tone.
+
+A user's utterance is made by `speech("some words")`: 200 ms of samples per word, each word's samples at a level that names its place in
+`VOCABULARY`. The fake VAD hears any level above silence, the fake recogniser reads the words back.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.asr.protocol import Transcript
+from agent.audio.sample_clock import CAPTURE_RATE_HZ
+from agent.engines import Engines, Workers
+from agent.listening.vad import VadFrame
+from agent.llm.protocol import Finished, Message, Prefill, Token
+from agent.tts.protocol import Patch, Setup
+from tests.fakes.virtual_time import VirtualClock, VirtualWorker
+
+VOCABULARY = "hello how are you today what is the time tell me a story stop please and then go on forward ten meters".split()
+WORD_S = 0.2
+FRAME = 512
+ShouldStop = Callable[[], bool]
+Samples = NDArray[np.float32]
+
+
+def speech(text: str) -> Samples:
+    levels = [0.1 + 0.02 * VOCABULARY.index(word) for word in text.split()]
+    return np.repeat(np.array(levels, np.float32), round(WORD_S * CAPTURE_RATE_HZ))
+
+
+def silence(seconds: float) -> Samples:
+    return np.zeros(round(seconds * CAPTURE_RATE_HZ), np.float32)
+
+
+def recognise(samples: Samples) -> str:
+    words: list[str] = []
+    step = round(WORD_S * CAPTURE_RATE_HZ)
+    voiced = samples[samples > 0.05]
+    for start in range(0, len(voiced) - step // 2, step):
+        words.append(VOCABULARY[round((float(np.median(voiced[start : start + step])) - 0.1) / 0.02)])
+    return " ".join(words)
+
+
+class FakeVad:
+    def __init__(self) -> None:
+        self._rest = np.zeros(0, np.float32)
+        self._sample = 0
+
+    def push(self, samples: Samples) -> list[VadFrame]:
+        self._rest = np.concatenate([self._rest, samples])
+        frames: list[VadFrame] = []
+        while len(self._rest) >= FRAME:
+            frame, self._rest = self._rest[:FRAME], self._rest[FRAME:]
+            voiced = float(np.mean(frame > 0.05))
+            frames.append(VadFrame(self._sample, self._sample + FRAME, 0.9 if voiced >= 0.5 else 0.02))
+            self._sample += FRAME
+        return frames
+
+
+@dataclass
+class FakeSmartTurn:
+    """Says `answers` in turn, then yes."""
+
+    clock: VirtualClock
+    answers: list[float] = field(default_factory=list[float])
+    cost_s: float = 0.04
+
+    def probability(self, samples: Samples) -> float:
+        self.clock.work(self.cost_s)
+        return self.answers.pop(0) if self.answers else 0.9
+
+
+@dataclass
+class FakeAsrStream:
+    engine: "FakeAsr"
+    audio: Samples = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    def step(self, samples: Samples, should_stop: ShouldStop) -> Transcript:
+        return self._transcribe(samples, self.engine.step_cost_s)
+
+    def finalize(self, samples: Samples, should_stop: ShouldStop) -> Transcript:
+        if self.engine.fail_next:
+            self.engine.fail_next = False
+            raise RuntimeError("the recogniser broke")
+        return self._transcribe(samples, self.engine.finalize_cost_s)
+
+    def _transcribe(self, samples: Samples, cost_s: float) -> Transcript:
+        start_ns = self.engine.clock.now_ns()
+        self.audio = np.concatenate([self.audio, samples])
+        self.engine.clock.work(cost_s)
+        text = recognise(self.audio)
+        encoded_s = len(self.audio) / CAPTURE_RATE_HZ
+        return Transcript(text, start_ns, self.engine.clock.now_ns(), encoded_s, len(text.split()))
+
+
+@dataclass
+class FakeAsr:
+    clock: VirtualClock
+    model: str = "fake-asr"
+    step_cost_s: float = 0.03
+    finalize_cost_s: float = 0.05
+    fail_next: bool = False
+
+    def open(self) -> FakeAsrStream:
+        return FakeAsrStream(self)
+
+    def warm_up(self) -> None: ...
+
+
+@dataclass
+class FakeLlm:
+    """Replies with the next of `replies`, a word a token; `asked` keeps the messages of every call."""
+
+    clock: VirtualClock
+    replies: list[str] = field(default_factory=list[str])
+    model: str = "fake-llm"
+    prefill_cost_s: float = 0.08
+    token_cost_s: float = 0.01
+    fail_next: bool = False
+    asked: list[list[Message]] = field(default_factory=list[list[Message]])
+
+    def generate(
+        self, messages: Sequence[Message], *, thinking_tokens: int, max_tokens: int, should_stop: ShouldStop
+    ) -> Iterator[Prefill | Token | Finished]:
+        self.asked.append(list(messages))
+        if self.fail_next:
+            self.fail_next = False
+            raise RuntimeError("the language model broke")
+        start_ns = self.clock.now_ns()
+        self.clock.work(self.prefill_cost_s)
+        tokens = sum(len(message.content.split()) for message in messages)
+        yield Prefill(start_ns, self.clock.now_ns(), tokens, 0, tokens)
+        reply = self.replies.pop(0) if self.replies else "I see."
+        for _ in range(thinking_tokens):
+            yield self._token("hidden ", unspoken=True)
+        for word in reply.split(" "):
+            if should_stop():
+                yield Finished("cancelled")
+                return
+            yield self._token(word if word == reply.split(" ")[0] else " " + word, unspoken=False)
+        yield Finished("stop")
+
+    def _token(self, text: str, unspoken: bool) -> Token:
+        start_ns = self.clock.now_ns()
+        self.clock.work(self.token_cost_s)
+        return Token(text, unspoken, start_ns, self.clock.now_ns())
+
+    def warm_up(self, messages: Sequence[Message]) -> None: ...
+
+
+@dataclass
+class FakeTts:
+    """A tone of `word_s` per word in patches of at most `patch_s`, after 20 ms of silence."""
+
+    clock: VirtualClock
+    model: str = "fake-tts"
+    sample_rate: int = 20_000
+    setup_cost_s: float = 0.03
+    patch_cost_s: float = 0.04
+    patch_s: float = 0.4
+    word_s: float = 0.25
+    fail_next: bool = False
+    said: list[str] = field(default_factory=list[str])
+
+    def synthesise(self, text: str, should_stop: ShouldStop) -> Iterator[Setup | Patch]:
+        self.said.append(text)
+        if self.fail_next:
+            self.fail_next = False
+            raise RuntimeError("the voice broke")
+        start_ns = self.clock.now_ns()
+        self.clock.work(self.setup_cost_s)
+        words = len(text.split())
+        yield Setup(
+            start_ns,
+            self.clock.now_ns(),
+            {"encode": round(self.setup_cost_s * 1e9)},
+            len(text),
+            tuple((i + 1) / words for i in range(words)),
+        )
+        times = np.arange(round(words * self.word_s * self.sample_rate)) / self.sample_rate
+        audio = (0.3 * np.sin(2 * np.pi * 440 * times)).astype(np.float32)
+        audio[: self.sample_rate // 50] = 0
+        size = round(self.patch_s * self.sample_rate)
+        for start in range(0, len(audio), size):
+            if should_stop():
+                return
+            start_ns = self.clock.now_ns()
+            self.clock.work(self.patch_cost_s)
+            yield Patch(audio[start : start + size], start_ns, self.clock.now_ns())
+
+    def warm_up(self) -> None: ...
+
+
+def fake_engines(clock: VirtualClock, replies: Sequence[str] = ()) -> Engines:
+    workers = Workers(VirtualWorker(clock), VirtualWorker(clock), VirtualWorker(clock), VirtualWorker(clock))
+    return Engines(
+        FakeVad(), FakeSmartTurn(clock), FakeAsr(clock), FakeLlm(clock, list(replies)), FakeTts(clock), workers
+    )
