@@ -201,5 +201,3 @@ def _agent_side(track: OutputTrack, start: int, end: int) -> NDArray[np.float32]
     rate_hz = track.clock.rate_hz
     first, last = start * rate_hz // CAPTURE_RATE_HZ, end * rate_hz // CAPTURE_RATE_HZ
     return track.read(first, last - first)
-
-

@@ -4,10 +4,16 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from agent.errors import TurnscopeError
 
@@ -47,7 +53,9 @@ class EndpointSettings(_Section):
     @model_validator(mode="after")
     def _bounds_in_order(self) -> "EndpointSettings":
         if self.asks_smart_turn and self.effective_hangover_s > self.max_hangover_s:
-            raise ValueError(f"hangover_s {self.effective_hangover_s} is longer than max_hangover_s {self.max_hangover_s}")
+            raise ValueError(
+                f"hangover_s {self.effective_hangover_s} is longer than max_hangover_s {self.max_hangover_s}"
+            )
         return self
 
 
@@ -82,8 +90,6 @@ class Settings(BaseSettings):
     """Every setting of the agent. `load` is the way to make one."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix="TURNSCOPE_", env_nested_delimiter="__")
-    _file: ClassVar[dict[str, Any]] = {}
-
     language: Literal["en"] = "en"
     endpoint: EndpointSettings = EndpointSettings()
     asr: AsrSettings = AsrSettings()
@@ -100,7 +106,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, lambda: cls._file  # type: ignore[return-value]
+        return init_settings, env_settings
 
 
 def load(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -108,18 +114,27 @@ def load(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> 
 
     Raises TurnscopeError with the file's line and column, or the setting's name and what it may be.
     """
-    Settings._file = _read(config) if config else {}
+    from_file = _read(config) if config else {}
+
+    class WithFile(Settings):
+        """The same settings, with the file as the last source."""
+
+        @classmethod
+        def settings_customise_sources(cls, settings_cls: type[BaseSettings], *sources: Any, **named: Any) -> Any:
+            usual = Settings.settings_customise_sources(settings_cls, *sources, **named)
+            return (*usual, InitSettingsSource(settings_cls, from_file))
+
     given = _without_none(flags or {})
     if os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower() in ("true", "1", "span_only"):
         given.setdefault("capture_content", True)
     try:
-        return Settings(**given)
+        return WithFile(**given)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         raise TurnscopeError(f"The setting {name} is not valid: {_reason(first)}.") from None
-    finally:
-        Settings._file = {}
+    except SettingsError as error:
+        raise TurnscopeError(f"A TURNSCOPE_ environment variable is not valid: {error}.") from None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -101,7 +101,9 @@ class Thinking:
             waited_for=self._job.waited_for if self._job else None,
             attributes=known,
         )
-        self.turn.describe(v.LLM, {v.MODEL: self.engines.llm.model, v.OPERATION: "chat", **known})
+        self.turn.describe(
+            v.LLM, {v.MODEL: self.engines.llm.model, v.OPERATION: "chat", v.UNSPOKEN_TOKENS: 0, **known}
+        )
 
     def _record_unspoken(self) -> None:
         if self._unspoken:
@@ -152,4 +154,3 @@ def add_loop(
             v.END_TIMES_NS: [end - start_ns for _, end in intervals],
         },
     )
-

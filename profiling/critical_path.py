@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from profiling.trace.timeline import Step, Turn
 from profiling.trace.vocabulary import Kind, Stage
@@ -36,7 +37,7 @@ class CriticalPath:
     def total_ns(self) -> int:
         return sum(segment.duration_ns for segment in self.segments)
 
-    @property
+    @cached_property
     def totals(self) -> dict[Stage, int]:
         """Nanoseconds by stage, in pipeline order; stages that are not on the path are left out."""
         return _by_stage([(segment.stage, segment.duration_ns) for segment in self.segments])
@@ -108,7 +109,7 @@ class _Walk:
 
 
 def _by_stage(spent: Sequence[tuple[Stage, int]]) -> dict[Stage, int]:
-    totals = dict.fromkeys((stage for stage in Stage if any(stage is s for s, _ in spent)), 0)
+    totals: dict[Stage, int] = {}
     for stage, ns in spent:
-        totals[stage] += ns
-    return totals
+        totals[stage] = totals.get(stage, 0) + ns
+    return {stage: totals[stage] for stage in Stage if stage in totals}

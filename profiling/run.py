@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from profiling.environment import LIBRARIES, Machine, versions_of
+from profiling.trace import vocabulary as v
 from profiling.trace.clock import NS_PER_S, Anchor, Clock, seconds
 from profiling.trace.otlp_file import ReadResult, TraceFile, read_turns
 from profiling.trace.spans import TurnContent
@@ -101,7 +102,7 @@ class RunWriter:
                 start=start,
             )
             self._write_info()
-            resource = {"turnscope.run": self.folder.name}
+            resource = {v.RUN: self.folder.name}
             if "turnscope" in self.info.versions:
                 resource["service.version"] = self.info.versions["turnscope"]
             self._trace = TraceFile(self.trace_path, resource)

@@ -23,8 +23,8 @@ def explain(run: str) -> None:
     loaded = load_run(newest_run(RUNS) if run == "latest" else Path(run))
     for warning in loaded.warnings:
         Console(stderr=True).print(warning, style="yellow", markup=False, highlight=False)
-    for number, turn in enumerate(loaded.turns, 1):
-        print_turn(console, turn, number)
+    for number, (turn, content) in enumerate(zip(loaded.turns, loaded.contents, strict=True), 1):
+        print_turn(console, turn, number, content and content.transcript, content and content.reply)
     print_summary(console, loaded.turns)
 
 
@@ -32,5 +32,7 @@ def newest_run(folder: Path) -> Path:
     """The run folder that was started last. Raises TurnscopeError when there is none."""
     runs = sorted((entry for entry in folder.glob("*/") if (entry / "trace.jsonl").exists()), key=lambda run: run.name)
     if not runs:
-        raise TurnscopeError(f"There is no run under {folder}/: make one with `turnscope replay`, or name a run folder.")
+        raise TurnscopeError(
+            f"There is no run under {folder}/: make one with `turnscope replay`, or name a run folder."
+        )
     return runs[-1]

@@ -8,22 +8,14 @@ from rich.live import Live
 from rich.text import Text
 
 from agent.conversation import AgentSays, Event, ListeningFailed, PartialTranscript, TurnEnded, UserSaid
-from profiling.trace.vocabulary import EndReason
 
 REFRESH_S = 0.05
-
-ENDINGS = {
-    EndReason.INTERRUPTED: "(interrupted)",
-    EndReason.CUT_OFF: "(the user went on)",
-    EndReason.NO_TRANSCRIPT: "(no words recognised)",
-    EndReason.STOPPED: "(stopped)",
-}
 
 
 class LiveDisplay:
     """Draws at most 20 times a second and never while an event is handled, so that drawing adds nothing to a turn's wait."""
 
-    def __init__(self, console: Console, explain: Callable[[TurnEnded], None]):
+    def __init__(self, console: Console, explain: Callable[[TurnEnded, int], None]):
         self._console = console
         self._explain = explain
         self._user = ""
@@ -31,6 +23,7 @@ class LiveDisplay:
         self._partial = ""
         self._ended: list[TurnEnded] = []
         self._changed = False
+        self._shown = 0
 
     def observe(self, event: Event) -> None:
         match event:
@@ -65,14 +58,8 @@ class LiveDisplay:
     def _show_ended(self) -> None:
         ended, self._ended = self._ended, []
         for event in ended:
-            self._console.print()
-            self._console.print(_line("you", event.transcript or "…", "cyan"))
-            ending = ENDINGS.get(event.turn.end_reason or EndReason.COMPLETED, "")
-            said = event.heard if event.turn.end_reason is EndReason.INTERRUPTED else event.reply
-            self._console.print(_line("agent", f"{said.strip()} {ending}".strip(), "green"))
-            if event.error is not None:
-                self._console.print(f"This turn failed: {event.error}", style="red", markup=False, highlight=False)
-            self._explain(event)
+            self._shown += 1
+            self._explain(event, self._shown)
             self._agent = self._user = ""
 
     def _in_progress(self) -> Text:

@@ -11,7 +11,7 @@ from agent import models as store
 def models(context: click.Context) -> None:
     """List the models: stage, licence, size, source, and whether they are here."""
     if context.invoked_subcommand is None:
-        Console().print(store.table())
+        Console().print(store.models_table())
 
 
 @models.command()

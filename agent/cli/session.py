@@ -1,5 +1,7 @@
 """Writes a run as it happens: spans after each turn, both sides of the sound, and what is needed to explain it elsewhere."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,11 +9,12 @@ from agent.audio.resample import Resampler
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.audio.stereo_writer import StereoWriter
 from agent.conversation import Event, TurnEnded
-from agent.worker import Worker, once
 from profiling.run import RunWriter
-from profiling.trace.clock import Anchor
-from profiling.trace.spans import Collector, TraceFile, TurnContent
+from profiling.trace.spans import TurnContent
 from profiling.trace.timeline import Turn
+
+if TYPE_CHECKING:
+    from profiling.trace.collector import Collector
 
 
 class ConversationRecording:
@@ -44,31 +47,17 @@ class ConversationRecording:
 class Session:
     """The run folder's side of a conversation; give it every event. Spans also go to a collector, where one was asked for."""
 
-    def __init__(
-        self,
-        writer: RunWriter,
-        anchor: Anchor,
-        trace: TraceFile,
-        capture_content: bool,
-        collector: Collector | None = None,
-        collector_worker: Worker | None = None,
-    ):
+    def __init__(self, writer: RunWriter, capture_content: bool, collector: "Collector | None"):
         self._writer = writer
-        self._anchor = anchor
-        self._trace = trace
         self._capture_content = capture_content
         self._collector = collector
-        self._collector_worker = collector_worker
         self.turns: list[Turn] = []
 
     def observe(self, event: Event) -> None:
         if not isinstance(event, TurnEnded):
             return
         self.turns.append(event.turn)
-        content = TurnContent(event.transcript, event.reply) if self._capture_content else None
-        self._trace.write(event.turn, self._anchor, content)
-        collector = self._collector
-        if collector and self._collector_worker:
-            self._collector_worker.submit(
-                "otlp.send", once(lambda _: collector.send(event.turn, self._anchor, content))
-            )
+        content = TurnContent(event.transcript, event.heard) if self._capture_content else None
+        spans = self._writer.write_turn(event.turn, content)
+        if self._collector:
+            self._collector.send(spans)

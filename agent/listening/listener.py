@@ -105,7 +105,11 @@ class Listener:
             Stage.ASR_FINALIZE, once(lambda should_stop: stream.finalize(rest, should_stop))
         )
         decision = utterance.turn.add(
-            Stage.HOST, utterance.decided_ns, job.submitted_ns, [utterance.decision_step], attributes={v.WHAT: "decision"}
+            Stage.HOST,
+            utterance.decided_ns,
+            job.submitted_ns,
+            [utterance.decision_step],
+            attributes={v.WHAT: "decision"},
         )
         final = await job.result()
         utterance.encoded_s += final.encoded_s

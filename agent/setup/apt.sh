@@ -12,8 +12,9 @@ fail() {
     exit 1
 }
 
-names=$(echo "$*" | sed 's/|[^ ]*//g')
-command -v apt-get >/dev/null || fail "install it with your system's package manager (on Debian: $names), then run the same command again."
+names=$(echo "$*" | sed 's/[^ ]*|//g')
+command -v apt-get >/dev/null ||
+    fail "install it with this system's package manager (Debian calls it $names), then run the same command again."
 if [ "$(id -u)" -eq 0 ]; then
     as_root=
 elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
@@ -29,18 +30,18 @@ apt() {
 first_known() {
     for name in $(echo "$1" | tr '|' ' '); do
         if apt-cache show "$name" >/dev/null 2>&1; then
-            echo "$name"
-            return
+            break
         fi
     done
-    echo "${1%%|*}"
+    echo "$name"
 }
 
-echo "Installing $what (apt-get, under a minute)"
-apt update || fail "apt-get update failed; its output is in $log."
+echo "Installing $what with apt-get (about a minute)"
+apt update || echo "  apt-get update reported errors (they are in $log); going on with the package lists that are here"
 packages=
 for choice in "$@"; do
     packages="$packages $(first_known "$choice")"
 done
 # shellcheck disable=SC2086 # one word per package
-apt install --yes --no-install-recommends $packages || fail "apt-get install$packages failed; its output is in $log."
+apt install --yes --no-install-recommends $packages ||
+    fail "'apt-get install$packages' failed, and its output is in $log; mend that, then run the same command again."

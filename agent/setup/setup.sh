@@ -21,7 +21,7 @@ find_python() {
 
 if ! python=$(find_python); then
     agent/setup/apt.sh "Python 3.11 to 3.14 with its venv module" \
-        "python3.14-venv|python3.13-venv|python3.12-venv|python3.11-venv"
+        "python3.14-venv|python3.13-venv|python3.12-venv|python3.11-venv|python3-venv"
     if ! python=$(find_python); then
         echo "No Python 3.11 to 3.14 with its venv module was found: install one and set PYTHON to its path." >&2
         exit 1

@@ -1,7 +1,7 @@
 """Where a text may be cut so that the ear accepts it: ends of sentences, ends of clauses, gaps between words.
 
-Every question is about one position of a text that is still growing, so each function sees the text before the position and, where
-one is needed, what follows. Latin and Korean words are separated by spaces; Chinese and Japanese are not.
+Every question is about one position of a text that is still growing, so each function sees the text before the position
+and, where one is needed, what follows. Latin and Korean words are separated by spaces; Chinese and Japanese are not.
 """
 
 import re
@@ -26,25 +26,31 @@ _CLOSERS = "\"')]}»*_`~" + CJK_CLOSERS
 _CJK_OPENERS = "「『（《【〈〔“‘"
 _CJK_PAIRS = dict(zip(CJK_CLOSERS, _CJK_OPENERS, strict=True))
 
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms mx dr prof st sr jr rev hon gov sen rep gen col capt lt sgt vs etc cf approx dept est fig figs vol inc ltd co corp "
-    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun mt ft ave blvd rd "
-    "ph.d e.g i.e".split()
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ABBREVIATIONS = _words(
+    "mr mrs ms mx dr prof st sr jr rev hon gov sen rep gen col capt lt sgt vs etc cf approx dept est fig figs vol inc "
+    "ltd co corp jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun mt ft "
+    "ave blvd rd ph.d e.g i.e"
 )
 _ENDING_INITIALS = frozenset(("a.m", "p.m"))  # other initials (U.S., J.) go on more often than they end
-_BEFORE_NUMBERS = frozenset("no nos p pp art sec ch eq".split())
+_BEFORE_NUMBERS = _words("no nos p pp art sec ch eq")
 # A cut just before one of these words sounds natural.
-_STARTERS = frozenset(
-    "and but or nor so yet because that which who whom whose when while where if unless until although though since for with without in on at to "
-    "from by as than into onto about after before between during through over under like".split()
+_STARTERS = _words(
+    "and but or nor so yet because that which who whom whose when while where if unless until although though since "
+    "for with without in on at to from by as than into onto about after before between during through over under like"
 )
 # A cut just after one of these leaves the voice hanging.
-_HANGING = _STARTERS | frozenset(
-    "a an the of my your his her its our their this these those some any each every no not very too more most such is are was were be been am will "
-    "would can could may might must shall should do does did has have had i he she we they i'm it's you're mr mrs ms dr prof".split()
+_HANGING = _STARTERS | _words(
+    "a an the of my your his her its our their this these those some any each every no not very too more most such is "
+    "are was were be been am will would can could may might must shall should do does did has have had i he she we "
+    "they i'm it's you're mr mrs ms dr prof"
 )
 # A cut just before one of these parts it from the word it belongs to.
-_CLINGING = frozenset("me him them us it you is are was were of not ago too also percent degrees dollars".split())
+_CLINGING = _words("me him them us it you is are was were of not ago too also percent degrees dollars")
 _NO_START = frozenset(
     "的了吗呢吧啊呀着过们地得里中上下ーっッゃゅょャュョぁぃぅぇぉ々〜はがをにでともへのねよか"
     + _CLAUSE_MARKS
@@ -56,6 +62,7 @@ _NO_END = frozenset(_CJK_OPENERS)
 
 _LINE_START_NUMBER = re.compile(r"[\s#>*_]*\d+\.$")
 _MARKUP = re.compile(r"`+|\*{1,3}|_{1,3}|\[|\]\([^\s)]*\)?|\]")
+_ASCII_WORD = re.compile(r"\S*[A-Za-z0-9]\S*")
 _WORDS_PER_CJK = 0.4
 _LONGEST_MARKUP = 120  # characters; what stays open for longer was no markup
 
@@ -72,6 +79,8 @@ def is_cjk(character: str) -> bool:
 
 def size(text: str) -> float:
     """How much there is to say, in words; a Chinese or Japanese character counts as 0.4 words."""
+    if text.isascii():
+        return len(_ASCII_WORD.findall(text))
     words = 0.0
     for token in text.split():
         cjk = sum(map(is_cjk, token))
@@ -80,9 +89,11 @@ def size(text: str) -> float:
 
 
 def strength(before: str, after: str) -> Strength:
-    """What ends at the end of `before`, given the characters after it; `after` starts with a space, a line break or a CJK letter.
+    """What ends at the end of `before`, given the characters after it; `after` starts with a space, a line break or a
+    CJK letter.
 
-    A mark that needs a look past the space ("30, 2026", "No. 5", "approx. five") is no boundary until `after` shows a further character.
+    A mark that needs a look past the space ("30, 2026", "No. 5", "approx. five") is no boundary until `after` shows a
+    further character.
     """
     if "\n" in after:
         return Strength.SENTENCE
@@ -111,13 +122,14 @@ def _strength_of_period(bare: str, following: str) -> Strength:
         return Strength.NONE
     if word not in _ENDING_INITIALS and all(len(letter) == 1 and letter.isalpha() for letter in word.split(".")):
         return Strength.NONE
-    if following.isdigit() and word in _BEFORE_NUMBERS or _LINE_START_NUMBER.fullmatch(bare.rpartition("\n")[2]):
+    if (following.isdigit() and word in _BEFORE_NUMBERS) or _LINE_START_NUMBER.fullmatch(bare.rpartition("\n")[2]):
         return Strength.NONE
     return Strength.SENTENCE
 
 
 def gap_quality(before: str, after: str) -> int:
-    """How well the gap between two words, or two CJK letters, serves as a cut: 0 not at all, 1 acceptable, 2 good, 3 a clause ends there.
+    """How well the gap between two words, or two CJK letters, serves as a cut: 0 not at all, 1 acceptable, 2 good, 3 a
+    clause ends there.
 
     `after` must reach to the end of the next word, so that numbers, units and names are seen whole.
     """
@@ -133,27 +145,24 @@ def gap_quality(before: str, after: str) -> int:
     last, following = before[-1], after[0]
     if following in _NO_START or last in _NO_END or not (is_cjk(last) and is_cjk(following)):
         return 0
-    return 2 if "\u3040" <= last <= "\u309f" and not "\u3040" <= following <= "\u309f" or last in "的了" else 1
+    return 2 if ("\u3040" <= last <= "\u309f" and not "\u3040" <= following <= "\u309f") or last in "的了" else 1
 
 
-def inside_construct(text: str) -> bool:
-    """Whether a cut at the end of `text` would part a code block, a table row, a quotation in CJK quotes, bold text, a code span or a link."""
-    line = text.rpartition("\n")[2]
-    if _in_code_block(text) or line.lstrip().startswith("|"):
-        return True
-    recent = line[-_LONGEST_MARKUP:]
-    return _in_markup(recent) or any(
-        recent.count(opener) > recent.count(closer) for closer, opener in _CJK_PAIRS.items()
-    )
-
-
-def _in_code_block(text: str) -> bool:
+def inside_construct(text: str, ends_line: bool) -> bool:
+    """Whether a cut at the end of `text` would part a code block or, within a line, a table row, a quotation in CJK
+    quotes, bold text, a code span or a link."""
     fences = [line for line in text.split("\n") if line.lstrip().startswith(("```", "~~~"))]
-    return len(fences) % 2 == 1 or bool(fences) and text.endswith(fences[-1])
+    if len(fences) % 2 == 1 or ends_line:
+        return len(fences) % 2 == 1
+    line = text.rpartition("\n")[2]
+    recent = line[-_LONGEST_MARKUP:]
+    in_quotation = any(recent.count(opener) > recent.count(closer) for closer, opener in _CJK_PAIRS.items())
+    return line.lstrip().startswith(("|", "```", "~~~")) or in_quotation or _in_markup(recent)
 
 
 def _in_markup(line: str) -> bool:
-    """CommonMark's flanking rule: a run opens when a word follows it and none precedes it, and closes when a word precedes it."""
+    """CommonMark's flanking rule: a run opens when a word follows it and none precedes it, and closes when a word
+    precedes it."""
     open_marks: list[str] = []
     for match in _MARKUP.finditer(line):
         mark, before, after = (

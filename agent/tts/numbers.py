@@ -9,22 +9,20 @@ _CHINESE_UNITS = ("", "十", "百", "千")
 _CHINESE_MYRIADS = ("", "万", "亿", "兆")
 _DIGIT_LANGUAGES = ("en", "ja", "ko")
 _LONGEST = 15  # digits; what is longer is an identifier and read digit by digit
+_POINT = {"en": "point", "zh": "点", "ja": "点", "ko": "점"}
 
 
 @lru_cache(maxsize=4096)
 def cardinal(digits: str, language: str = "en") -> str:
-    """Words for "1,234", "3.50" or "007" (read digit by digit); the digits themselves for a language without words here."""
+    """Words for "1,234", "3.50" or "007" (read digit by digit); the digits themselves for a language without words
+    here."""
     whole, point, decimals = digits.replace(",", "").partition(".")
-    if not point and (len(whole) > 1 and whole[0] == "0" or len(whole) > _LONGEST):
-        return spelled(whole, language)
-    said = _integer(int(whole or "0"), language)
+    is_code = (len(whole) > 1 and whole[0] == "0" and not point) or len(whole) > _LONGEST
+    said = spelled(whole, language) if is_code else _integer(int(whole), language)
     if not point:
         return said
     gap = " " if language in ("en", "ko") else ""
     return f"{said}{gap}{_POINT.get(language, '.')}{gap}{spelled(decimals, language)}"
-
-
-_POINT = {"en": "point", "zh": "点", "ja": "点", "ko": "점"}
 
 
 def spelled(digits: str, language: str = "en") -> str:
@@ -54,7 +52,7 @@ def _integer(number: int, language: str) -> str:
 
 
 def _chinese(number: int) -> str:
-    """Mandarin in simplified characters: groups of four digits, one 零 for any run of zeros inside, 十 without 一 at the start."""
+    """Mandarin in simplified characters, in groups of four digits; one 零 stands for a run of zeros inside."""
     if number == 0:
         return _CHINESE_DIGITS[0]
     groups: list[str] = []

@@ -1,4 +1,5 @@
-"""English numbers in context: what dates, times, money, fractions, units and the like become. Each function takes a rule's match."""
+"""English numbers in context: what dates, times, money, fractions, units and the like become. Each function takes a
+rule's match."""
 
 import re
 

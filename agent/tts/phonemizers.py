@@ -1,11 +1,14 @@
 """From text to phonemes: what a Piper voice reads.
 
-A phonemizer takes speakable text and returns one string of IPA code points (NFD): words separated by single spaces, punctuation kept
-after the word before it. Piper voices were trained on the output of espeak-ng.
+A phonemizer takes speakable text and returns one string of IPA code points (NFD): words separated by single spaces,
+punctuation kept after the word before it. Piper voices were trained on the output of espeak-ng.
 
-- `espeak`: espeak-ng itself, inside the package piper-tts, which is GPL-3.0. 0.3 ms a phrase. Imported only here, only when chosen.
-- `gruut`: English without any GPL code. A lexicon of espeak's pronunciations for 124,000 words and a model that guesses the rest,
-  from the MIT-licensed packages gruut and gruut-lang-en. Each word is read by itself: no linking ("of the"), no stress by context.
+- `espeak`: espeak-ng itself, inside the package piper-tts, which is GPL-3.0. 0.3 ms a phrase. Imported only here, only
+  when chosen.
+- `gruut`: English without any GPL code. A lexicon of espeak's pronunciations for 124,000 words and a model that guesses
+  the rest,
+  from the MIT-licensed packages gruut and gruut-lang-en. Each word is read by itself: no linking ("of the"), no stress
+  by context.
 """
 
 import re
@@ -21,6 +24,8 @@ Phonemize = Callable[[str], str]
 PhonemizerName = Literal["espeak", "gruut"]
 
 PAUSES = frozenset(",.;:?!")
+# Words that gruut's lexicon has only as they sound before certain other words.
+_BY_THEMSELVES = {"i": "aɪ", "can": "kæn", "it": "ɪt", "at": "æt"}
 _GRUUT_TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[,.;:?!]")
 
 
@@ -38,8 +43,8 @@ class _Espeak:
             from piper.phonemize_espeak import EspeakPhonemizer
         except ImportError as error:
             raise TurnscopeError(
-                "Piper voices need the package piper-tts (GPL-3.0), which is not installed: install Turnscope with its extra `cpu`, "
-                "or the extra `permissive` and choose the phonemizer gruut."
+                "Piper voices need the package piper-tts (GPL-3.0), which is not installed: install Turnscope with its "
+                "extra `cpu`, or with its extra `permissive` and choose the phonemizer gruut."
             ) from error
         self._voice = voice
         self._espeak = EspeakPhonemizer()
@@ -66,7 +71,8 @@ class _Gruut:
             from gruut.g2p import GraphemesToPhonemes
         except ImportError as error:
             raise TurnscopeError(
-                "The phonemizer gruut needs the packages gruut and gruut-lang-en: install Turnscope with its extra `permissive`."
+                "The phonemizer gruut needs the packages gruut and gruut-lang-en, which are not installed: install "
+                "Turnscope with its extra `permissive`."
             ) from error
         folder = Path(str(gruut_lang_en.__file__)).parent / "espeak"
         self._lexicon = _read_lexicon(folder / "lexicon.db")
@@ -89,7 +95,8 @@ class _Gruut:
 
 
 def _read_lexicon(path: Path) -> dict[str, str]:
-    """Word -> its most usual pronunciation. Read whole (0.2 s): the file has no index, so one look-up would scan it for 7 ms."""
+    """Word -> its most usual pronunciation. Read whole (0.2 s): the file has no index, so one look-up would scan it for
+    7 ms."""
     with sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True) as database:
         rows = database.execute("SELECT word, phonemes FROM word_phonemes ORDER BY pron_order DESC")
-        return {word: phonemes.replace(" ", "") for word, phonemes in rows}
+        return {word: phonemes.replace(" ", "") for word, phonemes in rows} | _BY_THEMSELVES

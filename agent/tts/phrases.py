@@ -1,12 +1,14 @@
-"""Cuts a reply into phrases while it is being generated: a short first one, so that the voice starts early, then longer ones.
+"""Cuts a reply into phrases while it is being generated: a short first one, so that the voice starts early, then longer
+ones.
 
-The cutter reads character by character and cuts as soon as what it has read proves a boundary. So the phrases depend on the text
-alone, not on how it arrives in tokens; a token only decides the moment. Proof is what follows the mark: a space after a comma, a
-capital after a period and a space, nothing at all after a Chinese full stop. A language model's token " The" carries both.
+The cutter reads character by character and cuts as soon as what it has read proves a boundary. So the phrases depend on
+the text alone, not on how it arrives in tokens; a token only decides the moment. Proof is what follows the mark: a
+space after a comma, a capital after a period and a space, nothing at all after a Chinese full stop. A language model's
+token " The" carries both.
 
-Own code, because the libraries for it serve other ends: pysbd and sentencex split finished texts; sentence-stream waits for the next
-sentence's start and knows no clauses; stream2sentence pulls from an asynchronous stream and strips the text, while history
-needs each character exactly once.
+Own code, because the libraries for it serve other ends: pysbd and sentencex split finished texts; sentence-stream waits
+for the next sentence's start and knows no clauses; stream2sentence pulls from an asynchronous stream and strips the
+text, while history needs each character exactly once.
 """
 
 from dataclasses import dataclass
@@ -25,7 +27,8 @@ from agent.tts.boundaries import (
 
 @dataclass(frozen=True)
 class Phrase:
-    """A piece of the reply, exactly as generated, white space and markdown included. The phrases of a reply join to its text."""
+    """A piece of the reply, exactly as generated, white space and markdown included. The phrases of a reply join to its
+    text."""
 
     text: str
     index: int
@@ -33,8 +36,8 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes in words (a Chinese or Japanese character is 0.4 words): the least that may end at a sentence's and at a clause's
-    end, and the size from which the phrase is cut between words if no such end has come."""
+    """Sizes in words (a Chinese or Japanese character is 0.4 words): the least that may end at a sentence's and at a
+    clause's end, and the size from which the phrase is cut between words if no such end has come."""
 
     sentence_words: float
     clause_words: float
@@ -43,7 +46,7 @@ class Limits:
 
 _GAP_SEARCH_CHARACTERS = 200
 
-FIRST_PHRASE = Limits(sentence_words=1, clause_words=1.5, most_words=7)
+FIRST_PHRASE = Limits(sentence_words=0.5, clause_words=1.5, most_words=7)
 LATER_PHRASES = Limits(sentence_words=3, clause_words=10, most_words=28)
 
 
@@ -100,7 +103,9 @@ class PhraseCutter:
     def _may_cut(self, position: int, needed: float) -> bool:
         text = self._pending[:position]
         said = size(text)
-        return said >= needed and said > 0 and not inside_construct(text)
+        return (
+            said >= needed and said > 0 and not inside_construct(text, self._pending[position : position + 1] == "\n")
+        )
 
     def _ends_word(self) -> bool:
         return self._pending[-1].isspace() or is_cjk(self._pending[-1])
@@ -108,6 +113,8 @@ class PhraseCutter:
     def _gap(self, limits: Limits) -> int:
         """The best gap between two words of the pending text, the latest among equals; 0 if none will do."""
         text = self._pending.rstrip()
+        if inside_construct(text, ends_line=True):
+            return 0
         best, best_quality = 0, 0
         for position in range(max(1, len(text) - _GAP_SEARCH_CHARACTERS), len(text)):
             if not (text[position].isspace() or is_cjk(text[position])) or text[position - 1].isspace():

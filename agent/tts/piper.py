@@ -1,15 +1,17 @@
-"""Piper voices (VITS) as a streaming synthesiser: one encoder run per phrase, then the decoder in patches of latent frames.
+"""Piper voices (VITS) as a streaming synthesiser: one encoder run per phrase, then the decoder in patches of frames.
 
-The decoder sees a bounded stretch of the latent, so a patch that is decoded with 12 more frames on both sides, cut off afterwards, equals
-the same samples of the whole (to 1e-5). The first patch is small so that sound starts early; later ones are larger, since each pays
-for its overlap again. One frame of the medium voices is 256 samples at 22,050 Hz, 11.6 ms.
+The decoder sees a bounded stretch of the latent, so a patch that is decoded with 12 more frames on both sides, cut off
+afterwards, equals the same samples of the whole (to 1e-5). The first patch is small so that sound starts early; later
+ones are larger, since each pays for its overlap again. One frame of the medium voices is 256 samples, 11.6 ms.
 
-The audio of a phrase is a pure function of its text: the voice's noise is a fixed table in the graph (`agent.tts.piper_graph`).
+The audio of a phrase is a pure function of its text: the voice's noise is a fixed table in the encoder's graph, put
+there when the voice was converted (`agent.models.convert.piper`).
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,8 @@ class Voice:
 
     @classmethod
     def read(cls, path: Path) -> "Voice":
-        """Raises TurnscopeError when the file is missing or does not describe a single-speaker voice that reads espeak phonemes."""
+        """Raises TurnscopeError when the file is missing or does not describe a single-speaker voice that reads espeak
+        phonemes."""
         try:
             config: Any = json.loads(path.read_text(encoding="utf-8"))
             inference = config["inference"]
@@ -65,7 +68,8 @@ class Voice:
 
 
 class PiperEngine:
-    """A `TtsEngine`. One phrase at a time; a phrase's state lives in its generator, so a phrase may be dropped at any point."""
+    """A `TtsEngine`. One phrase at a time; a phrase's state lives in its generator, so a phrase may be dropped at any
+    point."""
 
     def __init__(
         self,
@@ -139,15 +143,17 @@ class PiperEngine:
         ids += self._voice.ids[_END]
         last_id.append(len(ids) - 1)
         feeds = (np.array([ids], np.int64), np.array([len(ids)], np.int64), self._voice.scales)
-        latent, durations = self._encoder.run([LATENT, DURATIONS], dict(zip(INPUTS, feeds, strict=True)))
-        ends = np.cumsum(durations[0, 0]).astype(int)
+        outputs = self._encoder.run([LATENT, DURATIONS], dict(zip(INPUTS, feeds, strict=True)))
+        latent, durations = (np.asarray(output, np.float32) for output in outputs)
+        ends = np.cumsum(durations.reshape(-1)).astype(int)
         return latent, [int(ends[index]) for index in last_id]
 
     def _decode(self, latent: NDArray[np.float32], first: int, last: int) -> NDArray[np.float32]:
         """The audio of the frames `first` to `last` (exclusive)."""
         left = max(0, first - self._overlap_frames)
         right = min(latent.shape[2], last + self._overlap_frames)
-        audio = self._decoder.run(None, {LATENT: np.ascontiguousarray(latent[:, :, left:right])})[0].reshape(-1)
+        outputs = self._decoder.run(None, {LATENT: np.ascontiguousarray(latent[:, :, left:right])})
+        audio = np.asarray(outputs[0], np.float32).reshape(-1)
         hop = len(audio) // (right - left)
         return audio[(first - left) * hop : (last - left) * hop]
 
@@ -162,4 +168,4 @@ def plan_patches(frames: int, first: int, later: int) -> list[tuple[int, int]]:
         return [(0, frames)]
     count = max(1, round(rest / later))
     bounds = [first + rest * number // count for number in range(count + 1)]
-    return [(0, first), *zip(bounds, bounds[1:], strict=False)]
+    return [(0, first), *pairwise(bounds)]

@@ -1,4 +1,5 @@
-"""From a fragment of markdown to plain sentences. Phrases are cut from a reply while it grows, so marks may be unbalanced."""
+"""From a fragment of markdown to plain sentences. Phrases are cut from a reply while it grows, so marks may be
+unbalanced."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ _SENTENCE_ENDS = ".!?:;,。！？：；，、…"
 
 
 def plain(text: str, language: str = "en") -> str:
-    """The words of `text` without markdown. Headings, list items and table rows become sentences; a code block becomes two words.
+    """The words of `text` without markdown. Headings, list items and table rows become sentences; a code block becomes
+    two words.
 
     A fragment that starts with a space continues a line. Marks that have no partner in the fragment are left in place.
     """
@@ -68,7 +70,8 @@ def _inline(tokens: Sequence[Token]) -> str:
 
 
 def _join(blocks: list[str]) -> str:
-    """One text, with a full stop wherever a block or a line ends without a mark, the last one excepted: it may go on."""
+    """One text, with a full stop wherever a block or a line ends without a mark, the last one excepted: it may go
+    on."""
     lines = [line.strip() for block in blocks for line in block.split("\n") if line.strip()]
     ended = [
         line if line[-1] in _SENTENCE_ENDS else line + ("。" if line[-1] >= "\u3000" else ".") for line in lines[:-1]

@@ -1,4 +1,5 @@
-"""Chinese, Japanese and Korean as they are spoken: numbers, money, times, dates, units and signs in the words of the language.
+"""Chinese, Japanese and Korean as they are spoken: numbers, money, times, dates, units and signs in the words of the
+language.
 
 One set of rules; each language brings its words. Full-width punctuation stays: voices read it as pauses.
 """
@@ -22,8 +23,8 @@ _CHINESE_COUNTERS = "个|位|次|种|天|本|只|张|条|点|小时|分钟|秒|�
 
 @dataclass(frozen=True)
 class Script:
-    """The words of one language. `{n}` stands for a number, `{a}` and `{b}` for two. `counted` is a pattern of counters and how
-    numbers before them are said, with `gap` between."""
+    """The words of one language. `{n}` stands for a number, `{a}` and `{b}` for two. `counted` is a pattern of counters
+    and how numbers before them are said, with `gap` between."""
 
     language: str
     year: Callable[[str], str]
@@ -42,7 +43,8 @@ class Script:
     gap: str = ""
 
     def spoken(self, text: str) -> str:
-        """`text` without digits and signs that a voice of this language would stumble over. Markdown and emoji must be gone already."""
+        """`text` without digits and signs that a voice of this language would stumble over. Markdown and emoji must be
+        gone already."""
         text = text.translate(_HALF_WIDTH)
         for pattern, become in self._rules:
             text = pattern.sub(become, text)
@@ -83,7 +85,7 @@ class Script:
                 (_PHONE.pattern, lambda m: spelled(m[0].replace("-", ""), self.language)),
                 (rf"([{signs}])\s?({_N})([万億亿만억]?)", lambda m: self.money[m[1]].format(n=self._say(m[2]) + m[3])),
                 (rf"({_N})\s?[-~〜～–到]\s?(?=\d)", rf"\1{self.to}"),
-                (r"(?<![\w)])[-−](?=\d)", self.minus),
+                (r"(?<![A-Za-z\d)])[-−](?=\d)", self.minus),
                 (rf"({_N})\s?%", lambda m: self.percent.format(n=self._say(m[1]))),
                 (
                     r"(?<![\d/])(\d{1,3})/(\d{1,3})(?![\d/])",

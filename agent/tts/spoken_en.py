@@ -1,11 +1,11 @@
 """English as it is spoken: numbers, money, times, dates, units, abbreviations, addresses and signs become words.
 
-Three lists of rules, each rule a pattern and what it becomes, applied in order: the most specific first. A rule leaves digits for later rules
-where it can ("10-20 km" -> "10 to 20 km" -> "ten to twenty kilometers").
+Three lists of rules, each rule a pattern and what it becomes, applied in order: the most specific first. A rule leaves
+digits for later rules where it can ("10-20 km" -> "10 to 20 km" -> "ten to twenty kilometers").
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agent.tts import numbers_en
 from agent.tts.numbers import cardinal, ordinal, year
@@ -56,7 +56,7 @@ def _initials(match: re.Match[str]) -> str:
     return numbers_en.short_form(match[0].replace(".", ""), match)
 
 
-def _any(words: "dict[str, object] | tuple[str, ...] | list[str]") -> str:
+def _any(words: Iterable[str]) -> str:
     """A pattern for any of the words, the longest first."""
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
@@ -70,12 +70,12 @@ def _compiled(*rules: tuple[str, _Become]) -> list[tuple[re.Pattern[str], _Becom
 
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
-_MONTH = rf"(?P<month>{_any(dict(MONTHS))})"
+_MONTH = rf"(?P<month>{_any(MONTHS)})"
 _YEAR = r"(?:1[1-9]|20)\d\d"
 _SIGN = _any([sign for sign in CURRENCIES if not sign.isalpha()])
 _CODE = _any([code for code in CURRENCIES if code.isalpha()])
 _SCALE = r"(?:\s?(?P<scale>thousand|million|billion|trillion|bn|[kKmMbB])\b)?"
-_UNIT = _any(dict(UNITS))
+_UNIT = _any(UNITS)
 _HALF = r"(?P<half>[ap]\.m\.|[aApP][mM]\b)"
 _HAS_NUMBER = re.compile(rf"[\d{''.join(VULGAR_FRACTIONS)}]")
 
@@ -88,7 +88,7 @@ _WORD_RULES = _compiled(
     (rf"\b([\w-]+)\.({FILE_KINDS})\b", r"\1 dot \2"),
     (r"(?<!\w)[:;][-']?[()DPpOo|/\\](?!\w)", ""),  # :-)
     (r"\bN[oO]s?\.\s?(?=\d)", "number "),
-    (rf"(?i:\b(?:{_any(dict(ABBREVIATIONS))}))(?!\w)", _abbreviation),
+    (rf"(?i:\b(?:{_any(ABBREVIATIONS)}))(?!\w)", _abbreviation),
     (r"\bSt\.\s(?=[A-Z])", "Saint "),
     (r"(?<=[a-z]\s)St\.", "Street"),
     (r"\b(?:[A-Z]\.){2,}", _initials),
@@ -124,7 +124,7 @@ _NUMBER_RULES = _compiled(
         numbers_en.fraction,
     ),
     (rf"(?<![\w.-])({_NUMBER})\s?[–-]\s?(?=\d)(?!\d+-)", r"\1 to "),
-    (rf"(?<!\w)(?:(?P<long>(?:1[1-9]|20)\d0)|(?:(?<=the )|')(?P<short>\d0))'?s\b", numbers_en.decade),
+    (r"(?<!\w)(?:(?P<long>(?:1[1-9]|20)\d0)|(?:(?<=the )|')(?P<short>\d0))'?s\b", numbers_en.decade),
     (r"(\d)'(\d{1,2})\"?(?!\w)", r"\1 foot \2"),
     (
         rf"(?<![A-Za-z\d.])(?P<number>{_NUMBER})[\s-]?(?P<unit>{_UNIT})(?:/(?P<per>{_UNIT}))?(?![\w²³])",
@@ -132,7 +132,7 @@ _NUMBER_RULES = _compiled(
     ),
     (r"(?<=\d)\s?x\s?(?=\d)", " by "),
     (r"(?<=\d)x\b", " times"),
-    (r"\b(\d+)(?:st|nd|rd|th)\b", lambda match: ordinal(int(match[1]))),
+    (r"\b(\d{1,12})(?:st|nd|rd|th)\b", lambda match: ordinal(int(match[1]))),
     (rf"(?<![\w.,]){_YEAR}(?!\w|[.,]\d| by )", lambda match: year(int(match[0]))),
     (r"#(?=\d)", "number "),
 )
@@ -145,7 +145,7 @@ _SIGN_RULES = _compiled(
     (rf"(?<![A-Za-z\d.]){_NUMBER}(?![A-Za-z\d])", lambda match: cardinal(match[0])),
     (_NUMBER, lambda match: f" {cardinal(match[0])} "),
     (r"(?<=[a-z])/(?=[a-z])", " or "),
-    (r"\s*—\s*|\s+[–-]{1,3}(?:\s+|$)|--+", ", "),
+    (r"\s*—\s*|(?:^|\s+)[–-]{1,3}(?:\s+|$)|--+", ", "),
     (r"\s*\(\s*", ", "),
     (r"\s*\)(?=\s*(?:[,.;:!?]|$))", ""),
     (r"\s*\)", ","),

@@ -21,11 +21,13 @@ class _Spoken:
 
 
 def word_ends(text: str, phonemes: str, frames: Sequence[int]) -> tuple[float, ...]:
-    """One fraction (0 to 1) of the phrase's frames per whitespace-separated word of `text`; never falling, the last one 1.
+    """One fraction (0 to 1) of the phrase's frames per whitespace-separated word of `text`; never falling, the last one
+    1.
 
-    `frames[i]` is the frame after phoneme `i` of `phonemes`, and the last entry of `frames`, one more than phonemes, is the phrase's length. Words and
-    groups of phonemes are matched clause by clause, since both sides keep the punctuation. In a clause where the numbers of words and of groups
-    differ ("of the" is spoken as one) the clause's time is shared by the words' letters. A word without letters ends with the word before it.
+    `frames[i]` is the frame after phoneme `i` of `phonemes`, and the last entry of `frames`, one more than phonemes, is
+    the phrase's length. Words and groups of phonemes are matched clause by clause, since both sides keep the
+    punctuation. In a clause where the numbers of words and of groups differ ("of the" is spoken as one) the clause's
+    time is shared by the words' letters. A word without letters ends with the word before it.
     """
     words = text.split()
     total = frames[-1]

@@ -1,64 +1,80 @@
 """What each engine did in a turn, one line per engine."""
 
+from dataclasses import dataclass
+
 from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import EndReason
-from profiling.turn import turn_facts
-
-Figure = tuple[float | None, str]  # a value and its format
+from profiling.turn import TurnFacts, turn_facts
 
 
 def fact_lines(turn: Turn, none: str) -> dict[str, str]:
-    """Lines by label. A figure that the turn does not hold is shown as `none`, a line without any figure as `none` alone."""
-    facts = turn_facts(turn)
-
-    def line(text: str, *figures: tuple[float | None, str]) -> str:
-        if all(value is None for value, _ in figures):
-            return none
-        return text.format(*(none if value is None else format(value, spec) for value, spec in figures))
-
+    """Lines by label. A figure that the turn does not hold is shown as `none`, a line without any as `none` alone."""
+    facts, say = turn_facts(turn), _Words(none)
     lines = {
-        "ASR": line(
-            "{} ms chunks, {} partials ({} skipped), {} s encoded per second of speech",
-            (_ms(facts.asr_chunk_s), ".0f"),
-            (facts.asr_partials, ".0f"),
-            (facts.asr_partials_skipped, ".0f"),
-            (facts.asr_encoded_ratio, ".1f"),
-        ),
-        "LLM": line(
-            "{} prompt tokens ({} cached, {} evaluated), {} out at {} tokens/s, {} thinking tokens",
-            (facts.llm_prompt_tokens, ",.0f"),
-            (facts.llm_cached_tokens, ",.0f"),
-            (facts.llm_evaluated_tokens, ",.0f"),
-            (facts.llm_output_tokens, ",.0f"),
-            (facts.llm_tokens_per_s, ",.0f"),
-            (facts.llm_unspoken_tokens, ",.0f"),
-        ),
-        "voice": line(
-            "{} ms set-up, {} patches, {} s of sound, real-time factor {}",
-            (None if facts.tts_setup_ns is None else facts.tts_setup_ns / 1e6, ",.1f"),
-            (facts.tts_patches, ",.0f"),
-            (facts.tts_audio_s, ",.2f"),
-            (facts.tts_real_time_factor, ".2f"),
-        ),
-        "playout": line(
-            "{} underruns, {} ms start buffer, {} ms leading silence",
-            (facts.playout_underruns, ",.0f"),
-            (_ms(facts.playout_buffer_s), ",.0f"),
-            (_ms(facts.playout_leading_silence_s), ",.0f"),
-        ),
+        "ASR": _recognition(facts, say),
+        "LLM": _language_model(facts, say),
+        "voice": _voice(facts, say),
+        "playout": _playout(facts, say),
     }
     if turn.end_reason is EndReason.INTERRUPTED:
-        lines["barge-in"] = line(
-            "silent {} ms after you were heard, {} of {} words had been played",
-            (_ms(facts.barge_in_stop_s), ",.0f"),
-            (facts.heard_words, ",.0f"),
-            (facts.reply_words, ",.0f"),
-        )
+        lines["barge-in"] = _barge_in(facts, say)
+    shown = {label: line if any(c.isdigit() for c in line) else none for label, line in lines.items()}
     if v.TURN_ERROR in turn.attributes:
-        lines["error"] = str(turn.attributes[v.TURN_ERROR])
-    return lines
+        shown["error"] = str(turn.attributes[v.TURN_ERROR])
+    return shown
 
 
-def _ms(value_s: float | None) -> float | None:
-    return None if value_s is None else value_s * 1000
+@dataclass(frozen=True)
+class _Words:
+    """Figures as text; one that is not known is `none`."""
+
+    none: str
+
+    def number(self, value: float | None, decimals: int = 0) -> str:
+        return self.none if value is None else f"{value:,.{decimals}f}"
+
+    def ms(self, value_s: float | None, decimals: int = 0) -> str:
+        return f"{self.number(None if value_s is None else value_s * 1000, decimals)} ms"
+
+    def count(self, value: float | None, one: str, several: str) -> str:
+        return f"{self.number(value)} {one if value == 1 else several}"
+
+
+def _recognition(f: TurnFacts, say: _Words) -> str:
+    partials = say.count(f.asr_partials, "partial", "partials")
+    return (
+        f"{say.ms(f.asr_chunk_s)} chunks, {partials} ({say.number(f.asr_partials_skipped)} skipped), "
+        f"{say.number(f.asr_encoded_ratio, 1)} s encoded per second of speech"
+    )
+
+
+def _language_model(f: TurnFacts, say: _Words) -> str:
+    prompt = say.count(f.llm_prompt_tokens, "prompt token", "prompt tokens")
+    thinking = say.count(f.llm_unspoken_tokens, "thinking token", "thinking tokens")
+    return (
+        f"{prompt} ({say.number(f.llm_cached_tokens)} cached, {say.number(f.llm_evaluated_tokens)} evaluated), "
+        f"{say.number(f.llm_output_tokens)} out at {say.number(f.llm_tokens_per_s)} tokens/s, {thinking}"
+    )
+
+
+def _voice(f: TurnFacts, say: _Words) -> str:
+    setup_s = None if f.tts_setup_ns is None else f.tts_setup_ns / 1e9
+    return (
+        f"{say.ms(setup_s, 1)} set-up, {say.count(f.tts_patches, 'patch', 'patches')}, "
+        f"{say.number(f.tts_audio_s, 2)} s of sound, real-time factor {say.number(f.tts_real_time_factor, 2)}"
+    )
+
+
+def _playout(f: TurnFacts, say: _Words) -> str:
+    return (
+        f"{say.count(f.playout_underruns, 'underrun', 'underruns')}, {say.ms(f.playout_buffer_s)} start buffer, "
+        f"{say.ms(f.playout_leading_silence_s)} leading silence"
+    )
+
+
+def _barge_in(f: TurnFacts, say: _Words) -> str:
+    return (
+        f"silent {say.ms(f.barge_in_stop_s)} after you were heard, {say.number(f.heard_words)} of "
+        f"{say.count(f.reply_words, 'word', 'words')} had been played"
+    )

@@ -13,10 +13,10 @@ from profiling.report.style import TENTH_MS_NS, Glyphs, colour, glyphs_for, ms, 
 from profiling.report.waterfall import waterfall
 from profiling.report.wording import HOW_IT_ENDED, LABEL, kind_word, largest_part, why_no_latency
 from profiling.trace.timeline import Turn
-from profiling.trace.vocabulary import KIND_OF_STAGE, Stage
+from profiling.trace.vocabulary import KIND_OF_STAGE, Kind, Stage
 from profiling.turn import counts
 
-MAX_WIDTH = 200
+MIN_WIDTH, MAX_WIDTH = 60, 200
 LABEL_CELLS, WHO_CELLS, FACT_CELLS = 20, 7, 10
 SUMMARY_PARTS: dict[str, tuple[str, ...]] = {
     "endpoint": ("endpoint.",),
@@ -26,13 +26,14 @@ SUMMARY_PARTS: dict[str, tuple[str, ...]] = {
     "playout": ("playout.",),
     "ours": OURS,
 }
+SUMMARY_CELLS = (9, 10, 8, 8, 8, 9, 7)
 
 
 def print_turn(
     console: Console, turn: Turn, number: int, transcript: str | None = None, reply: str | None = None
 ) -> None:
     """Print all that is known of a turn. `transcript` and `reply` are shown when given."""
-    glyphs, width = glyphs_for(console), min(console.width, MAX_WIDTH)
+    glyphs, width = glyphs_for(console), max(MIN_WIDTH, min(console.width, MAX_WIDTH))
     path = critical_path(turn)
     blocks: list[Iterable[Text]] = [
         [_title(turn, number, path, width, glyphs), *_speech(console, transcript, reply, width)],
@@ -48,18 +49,16 @@ def print_turn(
         for label, text in facts.items()
         for line in _wrapped(console, label, FACT_CELLS, plain(text, console), width, "")
     )
-    for block in blocks:
-        lines = list(block)
-        _print(console, [*lines, Text()] if lines else [])
+    _print(console, [line for block in map(list, blocks) if block for line in [*block, Text()]])
 
 
 def print_summary(console: Console, turns: Sequence[Turn]) -> None:
     """Print one row per turn, the medians over the turns whose latency counts, and how many were left out and why."""
-    glyphs, width = glyphs_for(console), min(console.width, MAX_WIDTH)
+    glyphs, width = glyphs_for(console), max(MIN_WIDTH, min(console.width, MAX_WIDTH))
     counted = [path for turn in turns if counts(turn) and (path := critical_path(turn))]
     lines = [
-        _rule("Summary", "", width, glyphs),
-        Text(_summary_row("turn", ["latency", *SUMMARY_PARTS], "ended (all in ms)"), "dim"),
+        _rule("Summary", "milliseconds", width, glyphs),
+        Text(_summary_row("turn", ["latency", *SUMMARY_PARTS], "ended"), "dim"),
     ]
     for number, turn in enumerate(turns, start=1):
         cells = _summary_cells(critical_path(turn), glyphs)
@@ -68,17 +67,17 @@ def print_summary(console: Console, turns: Sequence[Turn]) -> None:
         columns = [[path.total_ns for path in counted]]
         columns += [[_part_ns(path, name) for path in counted] for name in SUMMARY_PARTS]
         medians = [ms(round(statistics.median(column) / TENTH_MS_NS)) for column in columns]
-        lines.append(Text("  " + glyphs.rule * 68, "dim"))
+        lines.append(Text("  " + glyphs.rule * (6 + sum(SUMMARY_CELLS)), "dim"))
         lines.append(Text(_summary_row("median", medians, f"n = {len(counted)}"), "bold"))
     for note in _summary_notes(turns, len(counted)):
         lines += _wrapped(console, "", 0, note, width, "dim")
     _print(console, [*lines, Text()])
 
 
-def _print(console: Console, lines: Iterable[Text]) -> None:
+def _print(console: Console, lines: Sequence[Text]) -> None:
     for line in lines:
         line.rstrip()
-        console.print(line, soft_wrap=True)
+    console.print(Text("\n").join(lines), soft_wrap=True)
 
 
 def _title(turn: Turn, number: int, path: CriticalPath | None, width: int, glyphs: Glyphs) -> Text:
@@ -91,8 +90,7 @@ def _title(turn: Turn, number: int, path: CriticalPath | None, width: int, glyph
 
 def _rule(left: str, right: str, width: int, glyphs: Glyphs) -> Text:
     title = Text(f"{glyphs.rule * 2} ", "dim").append(left, "bold not dim")
-    if right:
-        title.append(f" {glyphs.dot} ").append(right, "not dim")
+    title.append(f" {glyphs.dot} ").append(right, "not dim")
     return title.append(" " + glyphs.rule * max(2, width - title.cell_len - 1))
 
 
@@ -115,16 +113,22 @@ def _path_table(path: CriticalPath, width: int, glyphs: Glyphs) -> Iterator[Text
         kind = KIND_OF_STAGE.get(stage)
         row = Text(f"  {LABEL[stage]:<{LABEL_CELLS}}", "" if ns else "dim")
         row.append(f"{kind_word(stage, kind):<6}", "dim").append(f"{ms(tenth):>10}{share / 10:>8.1f} %  ")
-        halves = round(2 * bar_cells * ns / max(spent)) if ns else 0
-        row.append(glyphs.halves[2] * (halves // 2) + glyphs.halves[0] * (halves % 2), colour(stage, kind))
-        yield row
+        yield row.append(_share_bar(ns / max(spent) if ns else 0.0, bar_cells, kind, glyphs), colour(stage, kind))
     yield Text(f"  {'':<{LABEL_CELLS + 6}}{glyphs.rule * 20}", "dim")
     total = sum(permille) / 10
     yield Text(f"  {'turn latency':<{LABEL_CELLS}}{'':<6}{ms(sum(tenths)):>10}{total:>8.1f} %", "bold")
 
 
+def _share_bar(share: float, cells: int, kind: Kind | None, glyphs: Glyphs) -> str:
+    halves = round(2 * cells * share)
+    if kind is Kind.WAIT:
+        return glyphs.wait * ((halves + 1) // 2)
+    return glyphs.halves[2] * (halves // 2) + glyphs.halves[0] * (halves % 2)
+
+
 def _summary_row(turn: str, cells: Sequence[str], ending: str) -> str:
-    return f"  {turn:<7}" + "".join(f"{cell:>9}" for cell in cells) + f"   {ending}"
+    columns = zip(cells, SUMMARY_CELLS, strict=True)
+    return f"  {turn:<6}" + "".join(f"{cell:>{wide}}" for cell, wide in columns) + f"  {ending}"
 
 
 def _summary_cells(path: CriticalPath | None, glyphs: Glyphs) -> list[str]:

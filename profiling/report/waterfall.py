@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich.text import Text
 
@@ -14,7 +15,7 @@ from profiling.trace.vocabulary import KIND_OF_STAGE, Kind, Stage
 LABEL_CELLS, HIDDEN_CELLS = 22, 11
 BEFORE, AFTER = 0.15, 0.06  # the axis' share before S, and its extent beyond A
 TICKS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 60_000, 600_000)
-TICK_CELLS = 9
+TICK_CELLS = 7
 EMPTY, HIDDEN, WAIT, WORK = range(4)  # what a half-cell of a bar shows; the larger wins
 
 Piece = tuple[int, int, int]  # start_ns, end_ns, what it shows
@@ -53,17 +54,16 @@ def waterfall(turn: Turn, width: int, glyphs: Glyphs) -> Iterator[Text]:
         if visible:
             bar = _bar(visible, axis, glyphs, colour(stage, KIND_OF_STAGE.get(stage)), marks)
             yield _row(LABEL[stage], bar, hidden_by_stage.get(stage, 0))
-    yield _legend(glyphs)
+    yield _legend(glyphs, path is not None)
 
 
-def _legend(glyphs: Glyphs) -> Text:
-    parts = (
-        f"{glyphs.halves[2] * 2} work on the path",
-        f"{glyphs.wait * 2} wait on the path",
-        f"{glyphs.hidden * 2} hidden",
-        f"{glyphs.grid} last word, first sound",
-    )
-    return Text(" " * LABEL_CELLS + "   ".join(parts), style="dim")
+def _legend(glyphs: Glyphs, has_path: bool) -> Text:
+    parts = [f"{glyphs.halves[2] * 2} work", f"{glyphs.wait * 2} wait"]
+    if has_path:
+        parts += [f"{glyphs.hidden * 2} hidden, delayed nothing", f"{glyphs.grid} last word, first sound"]
+    else:
+        parts.append(f"{glyphs.grid} last word")
+    return Text("  " + "   ".join(parts), style="dim")
 
 
 def _axis(turn: Turn, path: CriticalPath | None, cells: int) -> _Axis | None:
@@ -98,20 +98,21 @@ def _bar(pieces: Iterable[Piece], axis: _Axis, glyphs: Glyphs, style: str, marks
         began_earlier = began_earlier or first < 0
         for half in range(max(0, first), min(max(first + 1, last), len(halves))):
             halves[half] = max(halves[half], shows)
-    bar = Text()
+    cells: list[tuple[str, str]] = []
     for cell in range(axis.cells):
         left, right = halves[2 * cell : 2 * cell + 2]
         if cell == 0 and began_earlier:
-            bar.append(glyphs.earlier, style)
+            cells.append((glyphs.earlier, style))
         elif max(left, right) == EMPTY:
-            bar.append(glyphs.grid if cell in marks else " ", "dim")
+            cells.append((glyphs.grid if cell in marks else " ", "dim"))
         elif max(left, right) == HIDDEN:
-            bar.append(glyphs.hidden, "grey50")
+            cells.append((glyphs.hidden, "grey50"))
         elif max(left, right) == WAIT:
-            bar.append(glyphs.wait, style)
+            cells.append((glyphs.wait, style))
         else:
-            bar.append(glyphs.halves[2 if left == right else 0 if left > right else 1], style)
-    return bar
+            cells.append((glyphs.halves[2 if left == right else 0 if left > right else 1], style))
+    runs = groupby(cells, key=lambda cell: cell[1])
+    return Text.assemble(*(("".join(glyph for glyph, _ in run), style) for style, run in runs))
 
 
 def _row(label: str, bar: Text, hidden_ns: int) -> Text:

@@ -150,7 +150,6 @@ def _group_node(turn: Turn, key: GroupKey, start_ns: int, end_ns: int) -> _Node:
     named = group in v.GROUPS_WITH_MODEL and v.MODEL in described
     facts: dict[str, Attribute | None] = {
         **described,
-        v.OPERATION: group if group in v.GROUPS_WITH_MODEL else None,
         v.GROUP: group,
         v.PHRASE: phrase,
     }

@@ -95,6 +95,7 @@ FIRST_CHUNK_S = "gen_ai.response.time_to_first_chunk"
 INPUT_MESSAGES = "gen_ai.input.messages"  # content: only when asked for
 OUTPUT_MESSAGES = "gen_ai.output.messages"  # content: only when asked for
 
+RUN = "turnscope.run"  # of the resource: the run folder's name
 TURN_INDEX = "turnscope.turn.index"
 TURN_LATENCY_S = "turnscope.turn.latency_s"
 TURN_END_REASON = "turnscope.turn.end_reason"

@@ -30,7 +30,11 @@ def test_one_question_is_answered_and_every_millisecond_has_its_stage() -> None:
     result = talk([says("hello how are you")], ["Fine, thank you very much."])
     (ended,) = result.ended
     assert ended.turn.end_reason is EndReason.COMPLETED
-    assert (ended.transcript, ended.reply, ended.heard) == ("hello how are you", "Fine, thank you very much.", ended.reply)
+    assert (ended.transcript, ended.reply, ended.heard) == (
+        "hello how are you",
+        "Fine, thank you very much.",
+        ended.reply,
+    )
     path = critical_path(ended.turn)
     assert path is not None and path.total_ns == ended.turn.latency_ns
     stages = path_ms(result)

@@ -18,7 +18,9 @@ from agent.llm.protocol import Finished, Message, Prefill, Token
 from agent.tts.protocol import Patch, Setup
 from tests.fakes.virtual_time import VirtualClock, VirtualWorker
 
-VOCABULARY = "hello how are you today what is the time tell me a story stop please and then go on forward ten meters".split()
+VOCABULARY = (
+    "hello how are you today what is the time tell me a story stop please and then go on forward ten meters".split()
+)
 WORD_S = 0.2
 FRAME = 512
 ShouldStop = Callable[[], bool]

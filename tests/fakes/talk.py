@@ -41,7 +41,9 @@ class Talk:
         self.agent.append(agent)
 
 
-def says(text: str, after: str = "absolute", delay_s: float = 0.5, pause_s: float = 0.3, known: bool = True) -> Utterance:
+def says(
+    text: str, after: str = "absolute", delay_s: float = 0.5, pause_s: float = 0.3, known: bool = True
+) -> Utterance:
     """An utterance of fake speech followed by a little silence."""
     samples = np.concatenate([speech(text), silence(pause_s)])
     return utterance(samples, after, delay_s, len(speech(text)) / 16_000 if known else None, text)
@@ -72,9 +74,7 @@ def talk(
     result = Talk(clock, fake_engines(clock, replies))
     if callable(prepare):
         prepare(result)
-    scenario = Scenario(
-        "fake", "", "en", "CC0-1.0", None, expect_turns=len(utterances), utterances=tuple(utterances)
-    )
+    scenario = Scenario("fake", "", "en", "CC0-1.0", None, expect_turns=len(utterances), utterances=tuple(utterances))
 
     async def main() -> None:
         await replay([scenario], result.engines, settings or load(), clock, result.events.append, result)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 Report = Callable[[int, int, str], None]
 
-CONVERTER_VERSIONS = {"moonshine": 1, "piper": 1, "gguf_q8_0": 1}
+CONVERTER_VERSIONS = {"moonshine": 2, "piper": 2, "gguf_q8_0": 1}
 """Raised whenever a converter's output changes, so that folders made by the older one are made anew."""
 
 CONVERTER_NEEDS = {

@@ -1,8 +1,8 @@
-"""Moonshine's packed ONNX Runtime graphs to flat ONNX graphs with int8 matrix products.
+"""Moonshine's packed ONNX Runtime graphs to flat graphs that stream, with int8 matrix products.
 
 The published .ort graphs hold each weight as int8 and unpack it (Cast, Mul, Add) at every call, and keep both decoder
-steps, with and without a cache, in the two branches of one If: 40-80 ms a token. Here every weight is unpacked once,
-the branches become two graphs of their own, and their matrix products are quantised for ONNX Runtime: 4-6 ms a token.
+steps, with and without a cache, in the two branches of one If: 40-80 ms a token. Here every weight is unpacked once
+and the branches become graphs of their own; `moonshine_streaming` cuts these for streaming and quantises them.
 The embedding table stays packed: only the rows that are looked up are unpacked.
 """
 
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
+from agent.asr.moonshine_sound import HOP, WINDOW, Frontend, Sound
 from agent.models.convert import Report
+from agent.models.convert.moonshine_streaming import quantise_by_position, split_encoder, with_cross_attention
 from agent.models.convert.same_results import open_graph, require_same, run
 
 _OPSET = 14
@@ -38,24 +40,30 @@ class Packed:
 
 
 def convert(source: Path, target: Path, report: Report) -> None:
-    """Write encoder.onnx, decoder_first.onnx and decoder_next.onnx into `target`, each checked against `source`.
-
-    encoder: sound [1, samples] -> hidden states [1, frames, 416]. decoder_first: tokens and hidden states -> logits and
-    the whole cache. decoder_next: tokens and the cache -> logits and the decoder's part of the cache.
-    """
+    """Write frontend.onnx, encoder.onnx and decoder.onnx into `target`; until they are quantised, each is compared with
+    `source`'s .ort graphs. Their inputs and outputs are those of `moonshine_streaming`."""
     encoder_ort, decoder_ort = source / "encoder_model.ort", source / "decoder_model_merged.ort"
     report(0, 6, "unpacking the encoder")
     encoder = flat_encoder(read_ort(encoder_ort, target))
     check_encoder(encoder_ort, encoder)
-    report(1, 6, "quantising the encoder")
-    quantise(encoder, target / "encoder.onnx")
+    report(1, 6, "unpacking the decoder")
     merged = read_ort(decoder_ort, target)
-    for step, name in enumerate(("first", "next"), start=1):
-        report(2 * step, 6, f"unpacking the decoder's {name} step")
-        decoder = flat_decoder(merged, with_cache=name == "next")
-        check_decoder(decoder_ort, decoder, with_cache=name == "next")
-        report(2 * step + 1, 6, f"quantising the decoder's {name} step")
-        quantise(decoder, target / f"decoder_{name}.onnx")
+    first = flat_decoder(merged, with_cache=False)
+    check_decoder(decoder_ort, first, with_cache=False)
+    report(2, 6, "cutting the encoder for streaming")
+    frontend, body = split_encoder(encoder)
+    onnx.save(frontend, target / "frontend.onnx")
+    body = with_cross_attention(body, first)
+    check_streaming(encoder, first, target / "frontend.onnx", body)
+    del encoder, first, frontend
+    report(3, 6, "quantising the encoder")
+    quantise(body, target / "encoder.onnx")
+    del body
+    report(4, 6, "unpacking the decoder's cached step")
+    decoder = flat_decoder(merged, with_cache=True)
+    check_decoder(decoder_ort, decoder, with_cache=True)
+    report(5, 6, "quantising the decoder")
+    onnx.save(quantise_by_position(decoder), target / "decoder.onnx")
 
 
 def read_ort(path: Path, scratch: Path) -> onnx.ModelProto:
@@ -140,12 +148,26 @@ def check_decoder(original: Path, flat: onnx.ModelProto, with_cache: bool) -> No
     require_same(expected, run(open_graph(flat), values), _TOLERANCE)
 
 
+def check_streaming(encoder: onnx.ModelProto, first: onnx.ModelProto, frontend: Path, body: onnx.ModelProto) -> None:
+    """Raise RuntimeError unless front end and body give the decoder what the flat encoder and first step give it."""
+    samples = np.random.default_rng(0).normal(0, 0.1, 80 * HOP + WINDOW - HOP).astype(np.float32)
+    hidden = run(open_graph(encoder), {"input_values": samples[None]})["last_hidden_state"]
+    expected = run(open_graph(first), {"input_ids": np.array([[1]], np.int64), "encoder_hidden_states": hidden})
+    sound = Sound(Frontend(frontend, threads=1))
+    sound.push(samples)
+    streamed = run(open_graph(body), sound.inputs())
+    require_same(
+        {name.replace("present", "past_key_values"): expected[name] for name in expected}, streamed, _TOLERANCE
+    )
+
+
 def quantise(model: onnx.ModelProto, path: Path) -> None:
-    """Write `model` with int8 weights, one scale per column, and activations quantised as they come, in its MatMuls."""
+    """Write `model` with its MatMuls quantised: weights of 7 bits, one scale per column, activations as they come."""
     quantize_dynamic(
         model,
         path,
         per_channel=True,
+        reduce_range=True,
         weight_type=QuantType.QInt8,
         op_types_to_quantize=["MatMul"],
         extra_options={"MatMulConstBOnly": True},

@@ -1,0 +1,123 @@
+"""Moonshine's encoder and decoder graphs, and greedy decoding with a draft."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.asr.moonshine_sound import Sound
+from agent.asr.protocol import ShouldStop
+from agent.onnx import check_graph, open_session
+
+START, END = 1, 2  # token ids
+_LAYERS, _HEADS, _HEAD_SIZE = 8, 8, 52
+_LOOP_TOKENS = 9
+_DRAFT_AFTER_MISS = 1  # draft tokens tried again beside the token that the draft got wrong
+
+Cache = Mapping[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """Greedy tokens of a segment (without start and end), the decoder positions evaluated for them, and whether they are all."""
+
+    tokens: tuple[int, ...]
+    evaluated: int
+    complete: bool
+
+
+class Encoder:
+    """The graph from features to the keys and values that the decoder's cross attention reads."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        self._session = open_session(path, threads)
+        self._outputs = _cache_names("encoder")
+        check_graph(self._session, path, ["features", "mean", "deviation"], self._outputs, "Moonshine's encoder")
+
+    def run(self, sound: Sound) -> Cache:
+        """Encode a whole segment: 16 arrays (1, heads, frames, head size) by their names in the decoder."""
+        return dict(zip(self._outputs, self._session.run(self._outputs, sound.inputs()), strict=True))
+
+
+class Decoder:
+    """The graph of the decoder: tokens and caches in, logits and the longer cache out.
+
+    The graph scales the activations of each position on their own, and it is always run on two positions or more (matrix
+    products of one row take another path with other rounding), so the logits of a position are the same to the bit whether
+    it was evaluated alone or among others. That is what makes a verified draft equal to plain greedy decoding.
+    """
+
+    def __init__(self, path: Path, threads: int) -> None:
+        self._session = open_session(path, threads)
+        self._past = _cache_names("decoder")
+        self._outputs = ["logits", *(name.replace("past_key_values", "present") for name in self._past)]
+        inputs = ["input_ids", *self._past, *_cache_names("encoder")]
+        check_graph(self._session, path, inputs, self._outputs, "Moonshine's decoder")
+        self._empty = {name: np.zeros((1, _HEADS, 0, _HEAD_SIZE), np.float32) for name in self._past}
+
+    def greedy(
+        self,
+        encoded: Cache,
+        max_tokens: int,
+        should_stop: ShouldStop,
+        *,
+        forced: Sequence[int] = (),
+        draft: Sequence[int] = (),
+    ) -> Hypothesis:
+        """The most likely token at each position, after the `forced` ones, until the end token or `max_tokens`.
+
+        `draft` guesses what follows the forced tokens and changes nothing but the cost: as much of it as is right is
+        evaluated in one call. `should_stop` is asked before each call; a stopped hypothesis is not complete.
+        """
+        tokens = list(forced)
+        feed = [START, *forced, *draft[: max(0, max_tokens - len(forced))]]
+        row = len(forced)  # of `feed`, the row that predicts the next token
+        past, cached, evaluated = self._empty, 0, 0
+        while not should_stop():
+            if len(feed) == 1:
+                feed = [*feed, START]  # never alone
+            best, past = self._run(feed, encoded, past)
+            evaluated += len(feed)
+            while True:
+                token = int(best[row])
+                if token == END or len(tokens) >= max_tokens:
+                    return Hypothesis(tuple(tokens), evaluated, True)
+                tokens.append(token)
+                if period := _loop_period(tokens):
+                    return Hypothesis(tuple(_without_loop(tokens, period)), evaluated, True)
+                if row + 1 == len(feed) or feed[row + 1] != token:
+                    break
+                row += 1
+            cached += row + 1
+            past = {name: value[:, :, :cached] for name, value in past.items()}
+            rest = len(tokens) - len(forced)
+            feed, row = [token, *draft[rest : rest + _DRAFT_AFTER_MISS]], 0
+        return Hypothesis(tuple(tokens), evaluated, False)
+
+    def _run(self, feed: Sequence[int], encoded: Cache, past: Cache) -> tuple[NDArray[np.int64], Cache]:
+        """The most likely token after each of `feed`, and the decoder's cache with `feed` added."""
+        logits, *caches = self._session.run(self._outputs, {"input_ids": np.array([feed], np.int64), **encoded, **past})
+        return logits[0].argmax(axis=-1), dict(zip(self._past, caches, strict=True))
+
+
+def _cache_names(side: str) -> list[str]:
+    return [f"past_key_values.{layer}.{side}.{part}" for layer in range(_LAYERS) for part in ("key", "value")]
+
+
+def _loop_period(tokens: Sequence[int]) -> int:
+    """The length of the phrase of which `tokens` end in three or more copies, `_LOOP_TOKENS` or more in all; 0 for none."""
+    for period in range(1, len(tokens) // 3 + 1):
+        span = max(3 * period, -(-_LOOP_TOKENS // period) * period)
+        if len(tokens) >= span and tokens[-span:-period] == tokens[-span + period :]:
+            return period
+    return 0
+
+
+def _without_loop(tokens: Sequence[int], period: int) -> Sequence[int]:
+    """`tokens` with one copy of the phrase that they end in copies of."""
+    end = len(tokens)
+    while end >= 2 * period and tokens[end - 2 * period : end - period] == tokens[end - period : end]:
+        end -= period
+    return tokens[:end]

@@ -1,0 +1,170 @@
+"""`turnscope replay`: recorded conversations through the pipeline at real pace, explained turn by turn."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import click
+from rich.console import Console
+
+from agent import models
+from agent.audio.stereo_writer import StereoWriter
+from agent.cli.live import LiveDisplay
+from agent.cli.session import ConversationRecording, Session
+from agent.conversation import Event, TurnEnded
+from agent.errors import TurnscopeError
+from agent.loading import gguf_path, load_engines, needed_models
+from agent.replay import replay as play
+from agent.scenario import Scenario, bundled, load_scenario
+from agent.settings import EndpointMode, Settings, load
+from profiling.report.terminal import print_summary, print_turn
+from profiling.run import RunWriter
+from profiling.trace.clock import SystemClock
+
+if TYPE_CHECKING:
+    from profiling.trace.collector import Collector
+
+DEFAULT_SCENARIOS = ("go-forward", "capital-cities")
+
+
+@click.command(epilog=f"Bundled scenarios: {', '.join(bundled())}.")
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
+@click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
+@click.option("--chunk", type=int, metavar="MS", help="Cadence of partial transcripts, 80 to 1120 ms. Default 320.")
+@click.option("--endpoint", type=click.Choice(get_args(EndpointMode)), help="What ends a turn.")
+@click.option(
+    "--hangover", type=float, metavar="S", help="Silence before the turn ends, or before smart-turn is asked."
+)
+@click.option("--llm", metavar="MODEL", help="A language model's name, or the path of a GGUF file.")
+@click.option("--thinking", type=int, metavar="N", help="Budget of unspoken tokens; 0 is off.")
+@click.option("--max-tokens", type=int, metavar="N", help="Longest reply, in tokens.")
+@click.option("--seed", type=int, help="Seed of the language model's sampling.")
+@click.option("--content", is_flag=True, default=None, help="Keep transcripts and replies in the trace.")
+@click.option("--otlp", metavar="URL", help="Also send the spans to this OTLP/HTTP collector.")
+@click.option(
+    "--runs", "runs_folder", type=click.Path(path_type=Path), default=Path("runs"), help="Where run folders go."
+)
+def replay(
+    scenarios: tuple[str, ...],
+    config: Path | None,
+    chunk: int | None,
+    endpoint: str | None,
+    hangover: float | None,
+    llm: str | None,
+    thinking: int | None,
+    max_tokens: int | None,
+    seed: int | None,
+    content: bool | None,
+    otlp: str | None,
+    runs_folder: Path,
+) -> None:
+    """Replay recorded conversations at real pace and explain every turn.
+
+    SCENARIO is a bundled name, a scenario folder, or a WAV file. Without one, a short demonstration is played.
+    """
+    settings = load(
+        config,
+        {
+            "endpoint": {"mode": endpoint, "hangover_s": hangover},
+            "asr": {"chunk_ms": chunk},
+            "llm": {"model": llm, "thinking_tokens": thinking, "max_tokens": max_tokens, "seed": seed},
+            "capture_content": content,
+        },
+    )
+    loaded = [load_scenario(name) for name in scenarios or DEFAULT_SCENARIOS]
+    console, notes = Console(), Console(stderr=True)
+    for scenario in loaded:
+        for warning in scenario.warnings:
+            notes.print(warning, style="yellow", markup=False, highlight=False)
+    collector = _collector(otlp) if otlp else None
+    names = needed_models(settings)
+    models.ensure(names, notes)
+    writer = RunWriter(
+        runs_folder,
+        _run_name(loaded),
+        SystemClock(),
+        settings=settings.model_dump(mode="json"),
+        scenarios=[scenario.name for scenario in loaded],
+        models=_model_hashes(settings, names),
+    )
+    session = Session(writer, settings.capture_content, collector)
+    complete = False
+    try:
+        asyncio.run(_replay(loaded, settings, writer, session, console, notes))
+        complete = True
+    finally:
+        writer.close(complete)
+        if collector and (problem := collector.close()):
+            notes.print(problem, style="yellow", markup=False, highlight=False)
+        _print_end(console, session, writer, loaded, complete)
+
+
+async def _replay(
+    scenarios: Sequence[Scenario],
+    settings: Settings,
+    writer: RunWriter,
+    session: Session,
+    console: Console,
+    notes: Console,
+) -> None:
+    clock = SystemClock()
+    with notes.status("Loading the models") as status:
+        engines = load_engines(settings, clock, lambda what: status.update(f"Getting ready: {what} …"))
+
+    def explain(event: TurnEnded, number: int) -> None:
+        print_turn(console, event.turn, number, event.transcript, event.heard)
+
+    display = LiveDisplay(console, explain)
+    recording = ConversationRecording(StereoWriter(writer.wav_path, engines.tts.sample_rate), engines.tts.sample_rate)
+
+    def observe(event: Event) -> None:
+        session.observe(event)
+        display.observe(event)
+
+    drawing = asyncio.create_task(display.run())
+    try:
+        await play(scenarios, engines, settings, clock, observe, recording)
+    finally:
+        drawing.cancel()
+        with suppress(asyncio.CancelledError):
+            await drawing
+        display.finish()
+        recording.close()
+        await engines.workers.close()
+
+
+def _print_end(
+    console: Console, session: Session, writer: RunWriter, scenarios: Sequence[Scenario], complete: bool
+) -> None:
+    if session.turns:
+        print_summary(console, session.turns)
+    expected = sum(scenario.expect_turns for scenario in scenarios)
+    if complete and len(session.turns) != expected:
+        console.print(f"Expected {expected} turns, heard {len(session.turns)}.", style="yellow", highlight=False)
+    state = "" if complete else "Stopped early; what was recorded is kept. "
+    console.print(f"\n{state}Run folder: {writer.folder}", highlight=False, soft_wrap=True)
+    console.print(f"  listen    {writer.wav_path}  (you left, agent right)", highlight=False, soft_wrap=True)
+    console.print(f"  explain   turnscope explain {writer.folder}", highlight=False, soft_wrap=True)
+
+
+def _collector(url: str) -> "Collector":
+    from profiling.trace.collector import Collector  # imported late: it takes 0.2 s
+
+    try:
+        return Collector(url)
+    except ValueError as error:
+        raise TurnscopeError(str(error)) from None
+
+
+def _run_name(scenarios: Sequence[Scenario]) -> str:
+    return re.sub(r"\W+", "-", scenarios[0].name) + (f"-and-{len(scenarios) - 1}-more" if len(scenarios) > 1 else "")
+
+
+def _model_hashes(settings: Settings, names: Sequence[str]) -> dict[str, str]:
+    """SHA-256 by file of every model in use; of a GGUF given by path, its file name alone is known."""
+    hashes = {f"{name}/{file}": stored.sha256 for name in names for file, stored in models.stored_files(name).items()}
+    path = gguf_path(settings.llm.model)
+    return hashes | ({} if path is None else {path.name: "not verified"})

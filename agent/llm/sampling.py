@@ -1,0 +1,97 @@
+"""Which token comes next: a chain of llama.cpp's samplers, tuned for short spoken answers that do not repeat
+themselves."""
+
+import ctypes
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import llama_cpp as lib
+
+from agent.errors import TurnscopeError
+from agent.llm.gguf import GgufModel
+
+_NEVER = float("-inf")
+_DRY_BASE = 1.75
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """`temperature` 0 takes the likeliest token; above, one is drawn with `seed` among those at least `min_p` times
+    as likely as the best.
+
+    Repetition: `repeat_penalty` divides the logit of each token of the last `window_tokens`; DRY subtracts
+    `dry_multiplier * 1.75 ** (n - dry_allowed_tokens)` from a token that would extend a sequence of n tokens said
+    before. Both look at what user and assistant said earlier too: without them a small model soon answers with its
+    last reply, or with the question.
+    """
+
+    temperature: float = 0.0
+    seed: int = 0
+    top_k: int = 40
+    min_p: float = 0.1
+    repeat_penalty: float = 1.05
+    dry_multiplier: float = 2.0
+    dry_allowed_tokens: int = 2
+    window_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature <= 5:
+            raise TurnscopeError(
+                f"The temperature {self.temperature} is not possible: choose from 0 (always the likeliest word) to 5."
+            )
+        if not 0 <= self.seed < 2**32 - 1:
+            raise TurnscopeError(f"The seed {self.seed} is not possible: choose from 0 to 4294967294.")
+
+
+class Sampler:
+    """One chain of samplers on one model. With `one_paragraph`, tokens with a line break are never chosen."""
+
+    def __init__(self, model: GgufModel, sampling: Sampling, *, one_paragraph: bool) -> None:
+        self._model = model
+        self._window_tokens = sampling.window_tokens
+        self._separator = model.tokenize("\n", special=False)[-1:]
+        self._chain = lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params())
+        self._finalizer = weakref.finalize(self, lib.llama_sampler_free, self._chain)
+        _fill(self._chain, model, sampling, one_paragraph)
+
+    def restart(self, said: Iterable[Sequence[int]]) -> None:
+        """Begin a generation: the seed starts anew, and `said`, the tokens of earlier messages, count as repetition."""
+        lib.llama_sampler_reset(self._chain)
+        earlier = [token for message in said for token in (*message, *self._separator)]
+        for token in earlier[-self._window_tokens :]:
+            lib.llama_sampler_accept(self._chain, token)
+
+    def sample(self, *, may_end: bool = True) -> int:
+        """Choose from the logits of the token evaluated last; unless `may_end`, no token that ends the generation."""
+        if not may_end:
+            logits = lib.llama_get_logits_ith(self._model.context, -1)
+            for token in self._model.end_tokens:
+                logits[token] = _NEVER
+        return int(lib.llama_sampler_sample(self._chain, self._model.context, -1))
+
+    def close(self) -> None:
+        self._finalizer()
+
+
+def _fill(chain: int, model: GgufModel, sampling: Sampling, one_paragraph: bool) -> None:
+    add = partial(lib.llama_sampler_chain_add, chain)
+    if one_paragraph:
+        breaks = [token for token in range(model.vocab_tokens) if b"\n" in model.piece(token)]
+        biases = (lib.llama_logit_bias * len(breaks))(*(lib.llama_logit_bias(token, _NEVER) for token in breaks))
+        add(lib.llama_sampler_init_logit_bias(model.vocab_tokens, len(breaks), biases))
+    add(lib.llama_sampler_init_top_k(sampling.top_k))  # before what looks at each candidate: the vocabulary may be large
+    window, breakers = sampling.window_tokens, (ctypes.c_char_p * 1)(b"\n")
+    add(
+        lib.llama_sampler_init_dry(
+            model.vocab, sampling.dry_multiplier, _DRY_BASE, sampling.dry_allowed_tokens, window, breakers, 1
+        )
+    )
+    add(lib.llama_sampler_init_penalties(model.vocab_tokens, window, sampling.repeat_penalty, 0.0, 0.0))
+    if sampling.temperature == 0:
+        add(lib.llama_sampler_init_greedy())
+        return
+    add(lib.llama_sampler_init_min_p(sampling.min_p, 1))
+    add(lib.llama_sampler_init_temp(sampling.temperature))
+    add(lib.llama_sampler_init_dist(sampling.seed))

@@ -1,0 +1,124 @@
+"""Playback on the sample clock, against a clock that the test moves."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from agent.audio.playout import OutputTrack, Playback, StartBuffer
+from agent.audio.sample_clock import SampleClock
+from tests.fakes.virtual_time import VirtualClock, run_virtually
+
+RATE = 20_000
+ORIGIN_NS = 1_000_000_000
+
+
+def tone(seconds: float, level: float = 0.5) -> NDArray[np.float32]:
+    return np.full(round(seconds * RATE), level, np.float32)
+
+
+def playback(clock: VirtualClock, needed_s: float = 0.0) -> tuple[Playback, OutputTrack]:
+    buffer = StartBuffer()
+    for _ in range(5):
+        buffer.observe(needed_s / StartBuffer.MARGIN)
+    track = OutputTrack(SampleClock(ORIGIN_NS, RATE))
+    return Playback(clock, track, buffer), track
+
+
+def test_sample_numbers_and_times_are_inverse() -> None:
+    for rate in (16_000, 22_050, 48_000):
+        clock = SampleClock(123_456_789, rate)
+        for sample in (0, 1, 7, 22_049, 10**9 + 1):
+            assert clock.sample_at(clock.ns_of(sample)) == sample
+            assert clock.sample_at(clock.ns_of(sample) + 1) == sample + 1
+
+
+def test_pieces_follow_each_other_without_gap_and_lateness_is_an_underrun() -> None:
+    clock = VirtualClock()
+    play, track = playback(clock)
+    play.write(0, tone(0.2))
+    clock.time_us += 100_000
+    play.write(0, tone(0.2))  # in time
+    clock.time_us += 350_000
+    play.write(0, tone(0.2))  # 50 ms late
+    assert play.underruns == 1 and play.underrun_s == pytest.approx(0.05)
+    left = track.read(0, RATE)
+    assert np.count_nonzero(left[: round(0.4 * RATE)]) == round(0.4 * RATE)
+    assert not left[round(0.4 * RATE) : round(0.45 * RATE)].any()
+    assert np.count_nonzero(left[round(0.45 * RATE) : round(0.65 * RATE)]) == round(0.2 * RATE)
+
+
+def test_playing_waits_for_the_start_buffer_or_the_end_of_the_reply() -> None:
+    clock = VirtualClock()
+    play, _ = playback(clock, needed_s=0.3)
+    play.write(0, tone(0.2))
+    assert play.started_ns is None
+    clock.time_us += 40_000
+    play.write(0, tone(0.2))
+    assert play.started_ns == clock.now_ns() and play.underruns == 0
+    short, _ = playback(clock, needed_s=0.3)
+    short.write(0, tone(0.1))
+    short.finish()
+    assert short.started_ns == clock.now_ns()
+
+
+def test_first_audio_is_the_first_audible_10_ms_and_not_the_first_sample() -> None:
+    clock = VirtualClock()
+    play, _ = playback(clock)
+    play.write(0, np.concatenate([tone(0.05, 1e-4), tone(0.1)]))
+    assert play.started_ns is not None and play.first_audio_ns == play.started_ns + 50_000_000
+
+
+def test_stop_cuts_at_the_sample_that_is_due_and_first_audio_counts_only_if_it_left() -> None:
+    clock = VirtualClock()
+    play, track = playback(clock)
+    play.write(0, tone(1.0))
+    clock.time_us += 250_000
+    play.stop()
+    play.write(0, tone(1.0))
+    assert np.count_nonzero(track.read(0, 3 * RATE)) == round(0.25 * RATE)
+    assert play.heard(0) == pytest.approx(0.25) and play.first_audio_ns is not None
+    unheard, _ = playback(clock)
+    unheard.write(0, np.concatenate([tone(0.1, 0.0), tone(1.0)]))
+    clock.time_us += 60_000
+    unheard.stop()
+    assert unheard.first_audio_ns is None
+
+
+def test_heard_grows_with_time_and_played_waits_for_the_last_sample() -> None:
+    clock = VirtualClock()
+    play, _ = playback(clock)
+    play.write(0, tone(0.4))
+    play.write(1, tone(0.6))
+    play.end_phrase(0)
+
+    async def main() -> list[float | None]:
+        seen: list[float | None] = [play.heard(1)]
+        await asyncio.sleep(0.7)
+        seen.append(play.heard(1))
+        await play.played()
+        return [*seen, play.heard(1), play.heard(2)]
+
+    start_ns = clock.now_ns()
+    assert run_virtually(clock, main()) == [0.0, pytest.approx(0.5), 1.0, None]
+    assert clock.now_ns() - start_ns == pytest.approx(1_000_000_000, abs=1_000_000)
+    assert play.is_complete(0) and not play.is_complete(1)
+
+
+def test_the_track_reads_across_pieces_and_forgets_what_lies_behind() -> None:
+    track = OutputTrack(SampleClock(0, RATE))
+    track.lay(5, np.ones(5, np.float32))
+    track.lay(12, np.full(4, 2, np.float32))
+    assert track.read(0, 8).tolist() == [0] * 5 + [1] * 3
+    assert track.read(8, 6).tolist() == [1, 1, 0, 0, 2, 2]
+    track.cut(15)
+    assert track.read(14, 4).tolist() == [2, 0, 0, 0]
+
+
+def test_the_start_buffer_outlasts_the_slowest_usual_patch() -> None:
+    buffer = StartBuffer()
+    assert buffer.needed_s == StartBuffer.UNMEASURED_S
+    for cost in [0.04] * 38 + [0.08] * 2:
+        buffer.observe(cost)
+    assert 0.04 * StartBuffer.MARGIN <= buffer.needed_s <= 0.08 * StartBuffer.MARGIN

@@ -1,0 +1,66 @@
+"""Where settings come from, which source wins, and what a wrong one says."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.errors import TurnscopeError
+from agent.settings import DEFAULT_HANGOVER_S, load
+
+
+def test_flags_go_before_the_environment_before_the_file_before_the_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[asr]\nchunk_ms = 80\nthreads = 2\n[llm]\nseed = 4\nmax_tokens = 50\n")
+    monkeypatch.setenv("TURNSCOPE_ASR__CHUNK_MS", "640")
+    monkeypatch.setenv("TURNSCOPE_LLM__SEED", "5")
+    settings = load(file, {"llm": {"seed": 6, "max_tokens": None}})
+    assert (settings.asr.chunk_ms, settings.asr.threads) == (640, 2)
+    assert (settings.llm.seed, settings.llm.max_tokens, settings.llm.thinking_tokens) == (6, 50, 0)
+    assert load().asr.threads == 1
+
+
+@pytest.mark.parametrize("mode", DEFAULT_HANGOVER_S)
+def test_the_hangover_follows_the_mode_unless_it_is_given(mode: str) -> None:
+    assert load(flags={"endpoint": {"mode": mode}}).endpoint.effective_hangover_s == DEFAULT_HANGOVER_S[mode]  # type: ignore[index]
+    assert load(flags={"endpoint": {"mode": mode, "hangover_s": 0.3}}).endpoint.effective_hangover_s == 0.3
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"asr": {"chunk_ms": 79}}, r"asr\.chunk_ms .* greater than or equal to 80 \(got 79\)"),
+        ({"asr": {"chunk_ms": 1121}}, r"asr\.chunk_ms .* less than or equal to 1120"),
+        ({"asr": {"chunks": 1}}, r"asr\.chunks .* no such setting"),
+        ({"endpoint": {"mode": "never"}}, r"endpoint\.mode .* 'hangover', 'smart-turn'"),
+        ({"endpoint": {"hangover_s": 2.0}}, "hangover_s 2.0 is longer than max_hangover_s 1.2"),
+        ({"llm": {"thinking_tokens": -1}}, r"llm\.thinking_tokens"),
+        ({"language": "xx"}, "language"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(flags: dict[str, object], sentence: str) -> None:
+    with pytest.raises(TurnscopeError, match=sentence):
+        load(flags=flags)
+
+
+def test_a_broken_file_is_named_with_line_and_column(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[asr]\nchunk_ms = = 3\n")
+    with pytest.raises(TurnscopeError, match=r"settings\.toml is not valid TOML: .*line 2, column 12"):
+        load(file)
+    with pytest.raises(TurnscopeError, match=r"absent\.toml cannot be read: No such file"):
+        load(tmp_path / "absent.toml")
+
+
+def test_a_broken_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSCOPE_ASR", "{")
+    with pytest.raises(TurnscopeError, match="asr"):
+        load()
+
+
+def test_content_is_private_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not load().capture_content
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    assert load().capture_content
+    assert not load(flags={"capture_content": False}).capture_content
