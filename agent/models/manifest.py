@@ -90,10 +90,9 @@ def models() -> dict[str, Model]:
 
 def find(name: str) -> Model:
     """Return the model called `name`. Raises TurnscopeError, which lists the known names, when there is none."""
-    try:
-        return models()[name]
-    except KeyError:
-        raise TurnscopeError(f"There is no model called {name!r}; the known ones are {', '.join(models())}.") from None
+    if name not in models():
+        raise TurnscopeError(f"There is no model called {name!r}; the known ones are {', '.join(models())}.")
+    return models()[name]
 
 
 def _model(table: dict[str, Any]) -> Model:
