@@ -5,16 +5,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent import models
-from agent.asr.moonshine import MoonshineEngine
 from agent.engines import Engines, Workers
 from agent.errors import TurnscopeError
-from agent.listening.smart_turn import SmartTurn
-from agent.listening.vad import SileroVad
-from agent.llm.llama import LlamaEngine
 from agent.llm.prompts import SYSTEM_PROMPT
 from agent.llm.protocol import Message
 from agent.settings import Settings
-from agent.tts.piper import PiperEngine
 from agent.worker import ThreadWorker
 from profiling.trace.clock import Clock
 
@@ -45,6 +40,14 @@ def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) 
 
     Raises TurnscopeError when a model is absent, damaged or of the wrong kind.
     """
+    # The model libraries take a second to import, which commands that need no engine do not pay.
+    from agent.asr.moonshine import MoonshineEngine
+    from agent.listening.smart_turn import SmartTurn
+    from agent.listening.vad import SileroVad
+    from agent.llm.llama import LlamaEngine
+    from agent.tts.piper import PiperEngine
+    from agent.tts.speakable import speakable
+
     cores = os.cpu_count() or 1
     tell("loading the recogniser")
     vad = SileroVad(models.locate(VAD_MODEL) / "silero_vad.onnx")
@@ -62,10 +65,16 @@ def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) 
         clock=clock,
     )
     tell("loading the voice")
-    tts = PiperEngine(models.locate(settings.tts.model), threads=settings.tts.threads, clock=clock)
+    tts = PiperEngine(
+        models.locate(settings.tts.model),
+        threads=settings.tts.threads,
+        phonemizer=settings.tts.phonemizer,
+        clock=clock,
+    )
     tell("warming up")
     asr.warm_up()
     llm.warm_up([Message("system", settings.llm.system_prompt or SYSTEM_PROMPT)])
     tts.warm_up()
+    speakable("Warm 1 up.", settings.language)
     workers = Workers(*(ThreadWorker(name, clock) for name in ("asr", "smart-turn", "llm", "tts")))
     return Engines(vad, smart_turn, asr, llm, tts, workers)

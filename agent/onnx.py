@@ -1,7 +1,10 @@
 """Opening ONNX models: one place for threads, log level and the sentences that a missing or wrong file gives."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read at import: no device id, no database in the user's cache
 
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors  # pyright: ignore[reportAttributeAccessIssue]

@@ -83,6 +83,7 @@ class TtsSettings(_Section):
     """Speech synthesis."""
 
     model: str = "piper-en-us-joe"
+    phonemizer: Literal["espeak", "gruut"] = Field("espeak", description="gruut needs the `permissive` extra")
     threads: Threads = 1
 
 

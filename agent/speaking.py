@@ -22,6 +22,7 @@ class _Voiced:
 
     phrase: Phrase
     word_ends: tuple[float, ...] = ()
+    audio_s: float | None = None
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Speaking:
         """The reply's text as far as it has been played, whole words only."""
         heard = ""
         for voiced in self._voiced:
-            fraction = self.playback.heard(voiced.phrase.index)
+            fraction = self.playback.heard(voiced.phrase.index, voiced.audio_s)
             if self.playback.is_complete(voiced.phrase.index) and (fraction is None or fraction >= 1.0):
                 heard += voiced.phrase.text
                 continue
@@ -94,7 +95,7 @@ class Speaking:
         async for item in job:
             received_ns = self.clock.now_ns()
             if isinstance(item, Setup):
-                voiced.word_ends = item.word_ends
+                voiced.word_ends, voiced.audio_s = item.word_ends, item.audio_s
                 cause = self._record_setup(item, job, cause, number)
                 continue
             self.buffer.observe(seconds(item.end_ns - item.start_ns))

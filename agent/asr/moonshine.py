@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from agent.asr.moonshine_cut import overlap, quietest_frame
 from agent.asr.moonshine_graphs import Decoder, Encoder, Hypothesis
-from agent.asr.moonshine_sound import HOP, RATE_HZ, Frontend, Sound
+from agent.asr.moonshine_sound import HOP, RATE_HZ, WINDOW, Frontend, Sound
 from agent.asr.moonshine_tokenizer import Tokenizer
 from agent.asr.protocol import ShouldStop, Transcript
 from profiling.trace.clock import Clock, SystemClock
@@ -23,8 +23,9 @@ _TOKENS_PER_S, _TOKENS_MORE = 6.5, 2
 _MODE, _USUAL = 1, 4.5
 _SHORTEST_S = 0.1  # less sound is not decoded
 _SILENT_POWER = 10 ** (-60 / 10)  # a segment that is nowhere louder (over 12 ms) is not decoded
-_CUT_FROM_S, _CUT_TO_S = 2.4, 0.8  # a segment is cut so long before its end
+_CUT_FROM_S, _CUT_TO_S = 2.8, 1.2  # a segment is cut so long before its end
 _OVER_LIMIT_S = 1.6  # for so long beyond the limit a cut waits until both sides agree on words
+_EDGE_WORDS = 2
 _CARRIED_WORDS = 3  # of those, so many are carried over the cut
 
 
@@ -91,13 +92,12 @@ class MoonshineStream:
 
     def step(self, samples: NDArray[np.float32], should_stop: ShouldStop) -> Transcript:
         start_ns, encoded_s, tokens = self._clock.now_ns(), self.encoded_s, self.evaluated_tokens
-        limit = round(self._segment_limit_s * RATE_HZ)
         while True:
-            room = max(HOP, limit - self._sound.frames * HOP)
+            room = self._room()
             self._sound.push(samples[:room])
             samples = samples[room:]
             self._decode_segment(should_stop)
-            if self._sound.seconds >= self._segment_limit_s - HOP / RATE_HZ:
+            if self._sound.seconds >= self._segment_limit_s:
                 self._cut(should_stop)
             if not len(samples):
                 break
@@ -112,6 +112,11 @@ class MoonshineStream:
 
     def finalize(self, samples: NDArray[np.float32], should_stop: ShouldStop) -> Transcript:
         return self.step(samples, should_stop)
+
+    def _room(self) -> int:
+        """How many samples the segment may grow by before it is decoded and, at its limit, cut."""
+        room_s = max(self._segment_limit_s - self._sound.seconds, _OVER_LIMIT_S / 2)
+        return round(room_s * RATE_HZ) + WINDOW
 
     def _decode_segment(self, should_stop: ShouldStop) -> None:
         if self._sound.frames == self._decoded_frames:
@@ -161,7 +166,8 @@ class MoonshineStream:
         both = overlap(self._texts(old), self._texts(new))
         if both is not None:
             start, length = both
-            self._begin(rest, old[:start], old[start : start + min(length, _CARRIED_WORDS)], old[start:])
+            carried = max(1, min(length, _CARRIED_WORDS, len(old) - start - _EDGE_WORDS))
+            self._begin(rest, old[:start], old[start : start + carried], old[start:])
         elif not new:
             self._begin(rest, old, [], [])
         elif self._sound.seconds >= self._segment_limit_s + _OVER_LIMIT_S:

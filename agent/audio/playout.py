@@ -163,15 +163,15 @@ class Playback:
             for wait in waits:
                 wait.cancel()
 
-    def heard(self, phrase: int) -> float | None:
-        """The fraction of the phrase's audio that has left by now (or by `stop`); 1.0 only when the whole phrase was written.
-        None when the phrase had no audio."""
+    def heard(self, phrase: int, length_s: float | None = None) -> float | None:
+        """The fraction of the phrase's audio that has left by now (or by `stop`), of `length_s` seconds where more are to come
+        than were written. None when the phrase has no audio."""
         known = self._phrases.get(phrase)
         if known is None or not known.pieces:
             return None
         now_sample = self._track.clock.sample_at(self._clock.now_ns())
         limit = min(now_sample, self._next_sample)
-        total = sum(count for _, count in known.pieces)
+        total = max(sum(count for _, count in known.pieces), round((length_s or 0) * self._rate_hz))
         left = sum(max(0, min(count, limit - start)) for start, count in known.pieces)
         return left / total
 

@@ -5,61 +5,61 @@ import signal
 import sys
 from types import FrameType
 
-import click
-from rich.console import Console
-
-from agent.cli.explain import explain
-from agent.cli.models import models
-from agent.cli.replay import replay
-from agent.errors import TurnscopeError
-from profiling.run import RunUnreadable, RunUnwritable
-
 BAD_INPUT, UNEXPECTED, INTERRUPTED, TERMINATED = 2, 1, 130, 143
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="turnscope")
-def cli() -> None:
-    """Turnscope: a streaming voice agent that explains its own latency."""
-
-
-cli.add_command(replay)
-cli.add_command(explain)
-cli.add_command(models)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: what runs is ended as Ctrl-C would end it."""
+_terminated = False
 
 
 def main() -> None:
     """Run the command line; never lets a traceback reach the user (TURNSCOPE_DEBUG=1 shows it)."""
-    signal.signal(signal.SIGTERM, _terminate)
     try:
-        cli(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(BAD_INPUT)
-    except (TurnscopeError, RunUnreadable, RunUnwritable) as error:
-        _say(str(error))
-        sys.exit(getattr(error, "exit_code", BAD_INPUT))
-    except Terminated:
-        sys.exit(TERMINATED)
-    except (KeyboardInterrupt, click.Abort):
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - so that the interpreter's own flush finds a sink
-        sys.exit(0)
+        signal.signal(signal.SIGTERM, _terminate)
+        sys.exit(_run())
+    except KeyboardInterrupt:
+        sys.exit(TERMINATED if _terminated else INTERRUPTED)
     except Exception as error:
         if os.environ.get("TURNSCOPE_DEBUG"):
             raise
-        _say(f"Something unexpected went wrong: {type(error).__name__}: {error}. TURNSCOPE_DEBUG=1 shows where.")
-        sys.exit(UNEXPECTED)
+        what = f"{type(error).__name__}: {error}".rstrip(".")
+        sys.exit(_say(f"Something unexpected went wrong: {what}. Set TURNSCOPE_DEBUG=1 to see where.", UNEXPECTED))
 
 
-def _say(sentence: str) -> None:
-    Console(stderr=True).print(sentence, style="bold red", markup=False, highlight=False)
+def _run() -> int:
+    """Everything is imported here, so that Ctrl-C while the libraries load is an interruption like any other."""
+    import click
+
+    from agent.cli.commands import cli
+    from agent.errors import TurnscopeError
+    from profiling.run import RunUnreadable, RunUnwritable
+
+    try:
+        cli(standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return BAD_INPUT
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    except TurnscopeError as error:
+        return _say(str(error), error.exit_code)
+    except (RunUnreadable, RunUnwritable) as error:
+        return _say(str(error), BAD_INPUT)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter's own flush needs a sink
+    return 0
+
+
+def _say(sentence: str, exit_code: int) -> int:
+    red, plain = ("\033[1;31m", "\033[0m") if sys.stderr.isatty() else ("", "")
+    print(f"{red}{sentence}{plain}", file=sys.stderr)
+    return exit_code
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
+    """SIGTERM ends what runs as Ctrl-C would."""
+    global _terminated
+    _terminated = True
+    signal.raise_signal(signal.SIGINT)

@@ -34,8 +34,9 @@ def run_converter(model: Model, source: Path, target: Path, lock: int) -> Iterat
     The child inherits `lock`, so that nobody touches the folders before it too has ended; temporary files of the
     libraries lie in `source`. Raises TurnscopeError with the child's last words.
     """
-    command = [sys.executable, "-P", "-m", "agent.models.convert", str(model.convert), str(source), str(target)]
     search_path = os.pathsep.join(filter(None, [str(_CODE_FOLDER), os.environ.get("PYTHONPATH")]))
+    settings = {"PYTHONPATH": search_path, "TMPDIR": str(source), "ORT_DISABLE_TELEMETRY": "1"}
+    command = [sys.executable, "-P", "-m", "agent.models.convert", str(model.convert), str(source), str(target)]
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace", dir=source) as said,
         subprocess.Popen(
@@ -44,7 +45,7 @@ def run_converter(model: Model, source: Path, target: Path, lock: int) -> Iterat
             stderr=said,
             stdin=subprocess.DEVNULL,
             text=True,
-            env=os.environ | {"PYTHONPATH": search_path, "TMPDIR": str(source)},
+            env=os.environ | settings,
             pass_fds=(lock,),
         ) as child,
     ):

@@ -27,7 +27,7 @@ from profiling.trace.clock import Clock, SystemClock
 
 LATENT, DURATIONS = "latent", "durations"  # the names of the tensors where the voice is cut
 INPUTS = ("input", "input_lengths", "scales")
-
+FRAME_SAMPLES = 256  # audio samples of one latent frame, in every Piper voice
 _START, _END, _PAD = "^", "$", "_"
 
 
@@ -65,7 +65,6 @@ class Voice:
                 f"The voice {path} is no single-speaker Piper voice that reads espeak phonemes; choose such a voice."
             )
         return voice
-
 
 class PiperEngine:
     """A `TtsEngine`. One phrase at a time; a phrase's state lives in its generator, so a phrase may be dropped at any
@@ -112,7 +111,8 @@ class PiperEngine:
         ends = word_ends(text, phonemes, frames)
         end_ns = self._clock.now_ns()
         parts_ns = {"phonemize": phonemized_ns - start_ns, "encode": end_ns - phonemized_ns}
-        yield Setup(start_ns, end_ns, parts_ns, len(phonemes), ends)
+        audio_s = latent.shape[2] * FRAME_SAMPLES / self.sample_rate
+        yield Setup(start_ns, end_ns, parts_ns, len(phonemes), ends, audio_s)
         for first, last in plan_patches(latent.shape[2], self._first_patch_frames, self._patch_frames):
             if should_stop():
                 return
@@ -154,8 +154,7 @@ class PiperEngine:
         right = min(latent.shape[2], last + self._overlap_frames)
         outputs = self._decoder.run(None, {LATENT: np.ascontiguousarray(latent[:, :, left:right])})
         audio = np.asarray(outputs[0], np.float32).reshape(-1)
-        hop = len(audio) // (right - left)
-        return audio[(first - left) * hop : (last - left) * hop]
+        return audio[(first - left) * FRAME_SAMPLES : (last - left) * FRAME_SAMPLES]
 
 
 def plan_patches(frames: int, first: int, later: int) -> list[tuple[int, int]]:

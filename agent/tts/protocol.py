@@ -15,8 +15,8 @@ class Setup:
     """All that happens before a phrase's first patch.
 
     `parts_ns` are the durations by part, in order; they sum to at most `end_ns - start_ns`. `units` counts what set-up grows with
-    (phonemes, text tokens). `word_ends` has one entry per whitespace-separated word of the phrase: the fraction (0 to 1) of
-    the phrase's audio after which that word has been spoken.
+    (phonemes, text tokens). `word_ends` has one entry per whitespace-separated word of the phrase: the fraction (0 to 1)
+    of the phrase's audio after which that word has been spoken. `audio_s` is the length of that audio, None while unknown.
     """
 
     start_ns: int
@@ -24,6 +24,7 @@ class Setup:
     parts_ns: Mapping[str, int]
     units: int
     word_ends: tuple[float, ...]
+    audio_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,7 @@ class FakeTts:
             {"encode": round(self.setup_cost_s * 1e9)},
             len(text),
             tuple((i + 1) / words for i in range(words)),
+            words * self.word_s,
         )
         times = np.arange(round(words * self.word_s * self.sample_rate)) / self.sample_rate
         audio = (0.3 * np.sin(2 * np.pi * 440 * times)).astype(np.float32)

@@ -1,0 +1,143 @@
+"""What the command says to input that cannot be: one sentence, the right exit code, never a traceback, nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from profiling.run import load_run
+
+Result = subprocess.CompletedProcess[str]
+
+
+def turnscope(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> Result:
+    command = [sys.executable, "-m", "agent.cli", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=cwd, env={**os.environ, "COLUMNS": "500", **environment}
+    )
+
+
+def sentence(result: Result, exit_code: int = 2) -> str:
+    """The one sentence on standard error."""
+    assert result.returncode == exit_code, (result.returncode, result.stdout, result.stderr)
+    assert "Traceback" not in result.stderr + result.stdout
+    lines = [line for line in result.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1 and lines[0].rstrip().endswith("."), result.stderr
+    return lines[0]
+
+
+def wav(path: Path, samples: np.ndarray, subtype: str = "PCM_16") -> Path:
+    soundfile.write(path, samples, 16_000, subtype)
+    return path
+
+
+def test_no_such_scenario_names_those_there_are() -> None:
+    said = sentence(turnscope("replay", "capital-citys"))
+    assert "did you mean capital-cities" in said and "go-forward" in said
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path.write_bytes(b""), "is empty"),
+        (lambda path: path.write_bytes(b"RIFF\x24\x00\x00\x00WAVEfm"), "damaged"),
+        (lambda path: path.write_text("hello"), "not a WAV file"),
+        (lambda path: wav(path, np.zeros(16_000, np.float32)), "silent"),
+        (lambda path: wav(path, np.array([0.1, np.nan] * 8000, np.float32), "FLOAT"), "not a number"),
+    ],
+)
+def test_a_wav_file_that_cannot_be_used(tmp_path: Path, make: "object", words: str) -> None:
+    path = tmp_path / "bad.wav"
+    make(path)  # type: ignore[operator]
+    said = sentence(turnscope("replay", path))
+    assert "bad.wav" in said and (words in said or words == "not a number")
+
+
+def test_a_broken_scenario_names_line_and_column(tmp_path: Path) -> None:
+    (tmp_path / "scenario.toml").write_text('description = "x"\nlicence = = 3\n')
+    assert "line 2, column 11" in sentence(turnscope("replay", tmp_path))
+
+
+def test_a_wrong_setting_is_named_by_flag_and_by_environment() -> None:
+    assert "asr.chunk_ms" in sentence(turnscope("replay", "--chunk", "2000"))
+    assert "llm.seed" in sentence(turnscope("replay", TURNSCOPE_LLM__SEED="x"))
+
+
+def test_unknown_flags_commands_and_models() -> None:
+    for arguments in (["replay", "--nonsense"], ["nonsense"], ["replay", "--endpoint", "never"]):
+        result = turnscope(*arguments)
+        assert result.returncode == 2 and "Traceback" not in result.stderr
+    assert "smollm2-135m" in sentence(turnscope("models", "fetch", "nonsense"))
+    assert "nonsense" in sentence(turnscope("replay", "go-forward", "--llm", "nonsense"))
+
+
+def test_a_model_file_that_is_missing_or_of_the_wrong_kind(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    missing = turnscope("replay", "go-forward", "--llm", tmp_path / "absent.gguf", "--runs", runs)
+    assert "absent.gguf" in sentence(missing)
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_bytes(b"not a model")
+    assert "wrong.gguf" in sentence(turnscope("replay", "go-forward", "--llm", wrong, "--runs", runs))
+
+
+def test_a_runs_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert str(file) in sentence(turnscope("replay", "go-forward", "--runs", file / "runs"))
+
+
+def test_a_bad_collector_address() -> None:
+    assert "ftp://x" in sentence(turnscope("replay", "go-forward", "--otlp", "ftp://x"))
+
+
+def test_explaining_what_is_no_run(tmp_path: Path) -> None:
+    assert "turnscope replay" in sentence(turnscope("explain", cwd=tmp_path, PYTHONPATH=str(Path.cwd())))
+    assert "nowhere" in sentence(turnscope("explain", tmp_path / "nowhere"))
+    (tmp_path / "trace.jsonl").write_text("nonsense\n")
+    assert "trace.jsonl" in sentence(turnscope("explain", tmp_path))
+
+
+def stopped_after(seconds: float, tmp_path: Path, number: int) -> tuple[int, str, str]:
+    """Run a replay and send it a signal after so many seconds."""
+    command = [sys.executable, "-m", "agent.cli", "replay", "go-forward", "capital-cities", "--runs", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=30)
+    return process.returncode, output, errors
+
+
+@pytest.mark.parametrize("seconds", [0.4, 1.5, 4.0, 9.0])
+def test_ctrl_c_at_any_moment_keeps_what_there_is(tmp_path: Path, seconds: float) -> None:
+    code, output, errors = stopped_after(seconds, tmp_path, signal.SIGINT)
+    assert code == 130, (output, errors)
+    assert "Traceback" not in output + errors
+    for folder in tmp_path.iterdir():
+        info = json.loads((folder / "run.json").read_text())
+        assert info["complete"] is False
+        run = load_run(folder)
+        assert turnscope("explain", folder).returncode == 0
+        if (folder / "conversation.wav").exists():
+            sound, _ = soundfile.read(folder / "conversation.wav")
+            assert sound.ndim == 2
+            assert len(sound) > 0 or not run.turns
+
+
+def test_a_terminated_replay_keeps_what_there_is_too(tmp_path: Path) -> None:
+    code, output, errors = stopped_after(9.0, tmp_path, signal.SIGTERM)
+    assert code == 143 and "Traceback" not in output + errors
+    (folder,) = tmp_path.iterdir()
+    assert load_run(folder).info is not None
+
+
+def test_output_into_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m agent.cli models | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "Traceback" not in done.stderr
