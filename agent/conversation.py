@@ -53,7 +53,8 @@ class ReplyAudible:
 
 @dataclass(frozen=True)
 class TurnEnded:
-    """The turn is complete. `heard` is the part of the reply that the user heard; `error` is set when an engine failed."""
+    """The turn is complete. `heard` is the part of the reply that the user heard; `error` is set when an engine
+    failed."""
 
     turn: Turn
     transcript: str
@@ -98,7 +99,8 @@ class _Answer:
 class Conversation:
     """One user, one agent. `observe` is called with every Event, on the event loop.
 
-    `true_speech_end(sample)` gives the last voiced sample where a scenario knows it better than the VAD, whose estimate it is given.
+    `true_speech_end(sample)` gives the last voiced sample where a scenario knows it better than the VAD, whose
+    estimate it is given.
     """
 
     def __init__(
@@ -153,7 +155,8 @@ class Conversation:
         return Turn(self.id, self._turns, speech_start_ns)
 
     def _interrupt(self) -> None:
-        """The user speaks: a reply that is being heard is interrupted; one that is not yet heard answered half a sentence."""
+        """The user speaks: a reply that is being heard is interrupted; one that is not yet heard answered half a
+        sentence."""
         answer = self._answer
         if answer is None or answer.end_reason is not None:
             return

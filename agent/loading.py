@@ -36,7 +36,8 @@ def gguf_path(model: str) -> Path | None:
 
 
 def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) -> Engines:
-    """Load and warm up everything; `tell` is called with what is being done. Call it inside the event loop that will use the engines.
+    """Load and warm up everything; `tell` is called with what is being done. Call it inside the event loop that will
+    use the engines.
 
     Raises TurnscopeError when a model is absent, damaged or of the wrong kind.
     """

@@ -24,7 +24,8 @@ CLOSING_S = 0.4  # silence at the end of a scenario
 
 
 class Recorder(Protocol):
-    """Takes both sides of the conversation as the clock runs: user at 16 kHz, agent at the track's rate, equal times."""
+    """Takes both sides of the conversation as the clock runs: user at 16 kHz, agent at the track's rate, equal
+    times."""
 
     def record(self, user: NDArray[np.float32], agent: NDArray[np.float32]) -> None: ...
 

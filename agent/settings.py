@@ -34,10 +34,10 @@ class EndpointSettings(_Section):
 
     mode: EndpointMode = "hangover+smart-turn"
     hangover_s: Seconds | None = Field(
-        None, description="silence before the turn ends, or before smart-turn is asked; the default depends on the mode"
+        default=None, description="silence before the turn ends, or before smart-turn is asked; the default depends on the mode"
     )
-    max_hangover_s: Seconds = Field(1.2, description="silence that ends the turn although smart-turn said no")
-    min_speech_s: Seconds = Field(0.096, description="speech that opens a turn and interrupts a reply")
+    max_hangover_s: Seconds = Field(default=1.2, description="silence that ends the turn although smart-turn said no")
+    min_speech_s: Seconds = Field(default=0.096, description="speech that opens a turn and interrupts a reply")
     start_threshold: Probability = 0.5
     continue_threshold: Probability = 0.35
     smart_turn_threshold: Probability = 0.5
@@ -63,27 +63,27 @@ class AsrSettings(_Section):
     """Speech recognition."""
 
     model: str = "moonshine-base-en"
-    chunk_ms: int = Field(320, ge=80, le=1120, description="cadence of partial transcripts")
+    chunk_ms: int = Field(default=320, ge=80, le=1120, description="cadence of partial transcripts")
     threads: Threads = 1
 
 
 class LlmSettings(_Section):
     """The language model."""
 
-    model: str = Field("smollm2-135m", description="a model's name, or the path of a GGUF file")
-    thinking_tokens: int = Field(0, ge=0, le=4096, description="budget of unspoken tokens; 0 is off")
-    max_tokens: int = Field(160, ge=1, le=4096, description="longest reply, in tokens")
-    context_tokens: int = Field(2048, ge=256, le=131072)
-    seed: int = Field(0, ge=0, le=2**32 - 2)
-    threads: Threads | None = Field(None, description="for decode; default: all cores but one")
-    system_prompt: str | None = Field(None, description="instead of the built-in one")
+    model: str = Field(default="smollm2-135m", description="a model's name, or the path of a GGUF file")
+    thinking_tokens: int = Field(default=0, ge=0, le=4096, description="budget of unspoken tokens; 0 is off")
+    max_tokens: int = Field(default=160, ge=1, le=4096, description="longest reply, in tokens")
+    context_tokens: int = Field(default=2048, ge=256, le=131072)
+    seed: int = Field(default=0, ge=0, le=2**32 - 2)
+    threads: Threads | None = Field(default=None, description="for decode; default: all cores but one")
+    system_prompt: str | None = Field(default=None, description="instead of the built-in one")
 
 
 class TtsSettings(_Section):
     """Speech synthesis."""
 
     model: str = "piper-en-us-joe"
-    phonemizer: Literal["espeak", "gruut"] = Field("espeak", description="gruut needs the `permissive` extra")
+    phonemizer: Literal["espeak", "gruut"] = Field(default="espeak", description="gruut needs the `permissive` extra")
     threads: Threads = 1
 
 
@@ -96,7 +96,7 @@ class Settings(BaseSettings):
     asr: AsrSettings = AsrSettings()
     llm: LlmSettings = LlmSettings()
     tts: TtsSettings = TtsSettings()
-    capture_content: bool = Field(False, description="keep transcripts and replies in traces")
+    capture_content: bool = Field(default=False, description="keep transcripts and replies in traces")
 
     @classmethod
     def settings_customise_sources(

@@ -27,7 +27,8 @@ class _Voiced:
 
 @dataclass
 class Speaking:
-    """One reply's voice. `on_first_audio(at_ns)` is called once, as soon as it is known when the reply becomes audible."""
+    """One reply's voice. `on_first_audio(at_ns)` is called once, as soon as it is known when the reply becomes
+    audible."""
 
     turn: Turn
     engines: Engines
@@ -171,7 +172,8 @@ class Speaking:
 
 
 def leading_words(text: str, fraction: float) -> str:
-    """The first words of a text, as many whole ones as lie within the fraction (0 to 1) of them; the text's own spacing is kept."""
+    """The first words of a text, as many whole ones as lie within the fraction (0 to 1) of them; the text's own
+    spacing is kept."""
     words = text.split()
     count = int(len(words) * fraction + 1e-9)
     end = 0

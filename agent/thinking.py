@@ -101,9 +101,7 @@ class Thinking:
             waited_for=self._job.waited_for if self._job else None,
             attributes=known,
         )
-        self.turn.describe(
-            v.LLM, {v.MODEL: self.engines.llm.model, v.OPERATION: "chat", v.UNSPOKEN_TOKENS: 0, **known}
-        )
+        self.turn.describe(v.LLM, {v.MODEL: self.engines.llm.model, v.OPERATION: "chat", v.UNSPOKEN_TOKENS: 0, **known})
 
     def _record_unspoken(self) -> None:
         if self._unspoken:
@@ -141,7 +139,8 @@ class Thinking:
 def add_loop(
     turn: Turn, stage: Stage, intervals: Sequence[Interval], causes: Sequence[int | None], phrase: int | None
 ) -> int:
-    """A step made of the serial steps of a model's loop; their times become arrays, as offsets from the first one's start."""
+    """A step made of the serial steps of a model's loop; their times become arrays, as offsets from the first one's
+    start."""
     start_ns = intervals[0][0]
     return turn.add(
         stage,

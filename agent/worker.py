@@ -1,5 +1,5 @@
-"""The only file that mixes threads and asyncio: a worker owns one engine's thread, runs its generators one after another, and hands
-their items to the event loop."""
+"""The only file that mixes threads and asyncio: a worker owns one engine's thread, runs its generators one after
+another, and hands their items to the event loop."""
 
 import asyncio
 import queue
@@ -17,8 +17,8 @@ _END = object()
 class Job(Generic[T]):
     """One operation of an engine: iterate over it for its items, or await `result()` for the only one.
 
-    `submitted_ns` is when the loop asked for it; `waited_for` names the operation that held the engine at that moment, if any.
-    An exception of the engine is raised where the items are awaited.
+    `submitted_ns` is when the loop asked for it; `waited_for` names the operation that held the engine at that
+    moment, if any. An exception of the engine is raised where the items are awaited.
     """
 
     def __init__(self, name: str, run: Callable[[ShouldStop], Iterator[T]], submitted_ns: int, waited_for: str | None):
@@ -50,7 +50,8 @@ class Job(Generic[T]):
             raise self._failure
 
     async def result(self) -> T:
-        """The first item; the job is run to its end. Raises RuntimeError when the operation was stopped before it gave one."""
+        """The first item; the job is run to its end. Raises RuntimeError when the operation was stopped before it
+        gave one."""
         items = [item async for item in self]
         if not items:
             raise RuntimeError(f"{self.name} was stopped before it gave a result")

@@ -14,7 +14,8 @@ ShouldStop = Callable[[], bool]
 class Transcript:
     """The text of an utterance so far, and what the step that made it cost.
 
-    `encoded_s` is the seconds of audio that the step put through the encoder; `tokens` the decoder positions it evaluated.
+    `encoded_s` is the seconds of audio that the step put through the encoder; `tokens` the decoder positions it
+    evaluated.
     """
 
     text: str

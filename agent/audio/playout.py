@@ -1,4 +1,5 @@
-"""The reply on its way out: audio laid on the output's sample clock, with a start buffer, underruns counted, and a clean stop."""
+"""The reply on its way out: audio laid on the output's sample clock, with a start buffer, underruns counted, and a
+clean stop."""
 
 import asyncio
 from collections import deque
@@ -14,7 +15,8 @@ from profiling.trace.clock import Clock
 
 
 class OutputTrack:
-    """What leaves the edge: pieces of audio at sample positions, silence between them. An edge reads it as its clock runs."""
+    """What leaves the edge: pieces of audio at sample positions, silence between them. An edge reads it as its clock
+    runs."""
 
     def __init__(self, clock: SampleClock):
         self.clock = clock
@@ -48,8 +50,8 @@ class OutputTrack:
 class StartBuffer:
     """How much audio must be ready before a reply starts to play, chosen from the measured speed of synthesis.
 
-    Playback may start when what is ready outlasts the making of the next patch, so the buffer is the 95th percentile of the recent
-    patches' compute times with a margin of a quarter.
+    Playback may start when what is ready outlasts the making of the next patch, so the buffer is the 95th percentile
+    of the recent patches' compute times with a margin of a quarter.
     """
 
     MARGIN = 1.25
@@ -78,7 +80,8 @@ class _Phrase:
 
 
 class Playback:
-    """One reply. Phrases are written in order; playing starts when the start buffer is full, or when all has been written."""
+    """One reply. Phrases are written in order; playing starts when the start buffer is full, or when all has been
+    written."""
 
     def __init__(self, clock: Clock, track: OutputTrack, buffer: StartBuffer):
         self._clock = clock
@@ -164,8 +167,8 @@ class Playback:
                 wait.cancel()
 
     def heard(self, phrase: int, length_s: float | None = None) -> float | None:
-        """The fraction of the phrase's audio that has left by now (or by `stop`), of `length_s` seconds where more are to come
-        than were written. None when the phrase has no audio."""
+        """The fraction of the phrase's audio that has left by now (or by `stop`), of `length_s` seconds where more
+        are to come than were written. None when the phrase has no audio."""
         known = self._phrases.get(phrase)
         if known is None or not known.pieces:
             return None

@@ -1,4 +1,5 @@
-"""What a person sees while a conversation runs: the transcript and the reply as they come, then each turn's explanation."""
+"""What a person sees while a conversation runs: the transcript and the reply as they come, then each turn's
+explanation."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +14,8 @@ REFRESH_S = 0.05
 
 
 class LiveDisplay:
-    """Draws at most 20 times a second and never while an event is handled, so that drawing adds nothing to a turn's wait."""
+    """Draws at most 20 times a second and never while an event is handled, so that drawing adds nothing to a turn's
+    wait."""
 
     def __init__(self, console: Console, explain: Callable[[TurnEnded, int], None]):
         self._console = console

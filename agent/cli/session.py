@@ -1,4 +1,5 @@
-"""Writes a run as it happens: spans after each turn, both sides of the sound, and what is needed to explain it elsewhere."""
+"""Writes a run as it happens: spans after each turn, both sides of the sound, and what is needed to explain it
+elsewhere."""
 
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,8 @@ class ConversationRecording:
 
 
 class Session:
-    """The run folder's side of a conversation; give it every event. Spans also go to a collector, where one was asked for."""
+    """The run folder's side of a conversation; give it every event. Spans also go to a collector, where one was asked
+    for."""
 
     def __init__(self, writer: RunWriter, capture_content: bool, collector: "Collector | None"):
         self._writer = writer

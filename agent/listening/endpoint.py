@@ -46,8 +46,9 @@ class _State(StrEnum):
 class Endpoint:
     """Feed it VAD frames in order; it says when speech starts, when to ask smart-turn, and when the turn is over.
 
-    Modes (`EndpointSettings.mode`): `hangover` ends the turn after a fixed silence; `hangover+smart-turn` asks smart-turn after the
-    hangover and ends the turn on its yes, or after `max_hangover_s`; `smart-turn` asks as soon as there is silence at all.
+    Modes (`EndpointSettings.mode`): `hangover` ends the turn after a fixed silence; `hangover+smart-turn` asks
+    smart-turn after the hangover and ends the turn on its yes, or after `max_hangover_s`; `smart-turn` asks as soon
+    as there is silence at all.
     """
 
     def __init__(self, settings: EndpointSettings):
@@ -76,7 +77,8 @@ class Endpoint:
             yield from self._measure_silence(frame)
 
     def finished(self, probability: float) -> bool:
-        """Smart-turn's verdict on the question last asked: does it end the turn? False when the user has gone on since."""
+        """Smart-turn's verdict on the question last asked: does it end the turn? False when the user has gone on
+        since."""
         if self.speaking and self._asked and probability >= self._settings.smart_turn_threshold:
             self._state = _State.IDLE
             return True

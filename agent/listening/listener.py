@@ -59,8 +59,9 @@ class _Verdict:
 
 
 class Listener:
-    """Follows the user. `open_turn(speech_start_ns)` makes the turn that an utterance is recorded on; `true_speech_end(sample)` gives
-    the last voiced sample where it is known better than the VAD's estimate, which it is given."""
+    """Follows the user. `open_turn(speech_start_ns)` makes the turn that an utterance is recorded on;
+    `true_speech_end(sample)` gives the last voiced sample where it is known better than the VAD's estimate, which it
+    is given."""
 
     def __init__(
         self,
@@ -166,7 +167,8 @@ class Listener:
         self._events.put_nowait(event)
 
     def _step_if_due(self) -> None:
-        """Give the recogniser the next chunk while the user speaks; a chunk that comes due while it is busy is skipped and counted."""
+        """Give the recogniser the next chunk while the user speaks; a chunk that comes due while it is busy is
+        skipped and counted."""
         utterance = self._utterance
         if utterance is None or utterance.length < utterance.next_step:
             return

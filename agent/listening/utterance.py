@@ -15,7 +15,8 @@ Samples = NDArray[np.float32]
 
 @dataclass
 class Utterance:
-    """Audio is kept from `start_sample` (speech start less the lead-in) on; `taken` samples of it have been given to the ASR stream."""
+    """Audio is kept from `start_sample` (speech start less the lead-in) on; `taken` samples of it have been given to
+    the ASR stream."""
 
     turn: Turn
     stream: AsrStream

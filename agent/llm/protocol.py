@@ -26,8 +26,8 @@ class Prefill:
 
 @dataclass(frozen=True)
 class Token:
-    """One generated token. `text` may be empty while a multi-byte character is incomplete. Unspoken tokens are thinking,
-    injected tags included."""
+    """One generated token. `text` may be empty while a multi-byte character is incomplete. Unspoken tokens are
+    thinking, injected tags included."""
 
     text: str
     unspoken: bool
@@ -52,9 +52,10 @@ class LlmEngine(Protocol):
     ) -> Iterator[Prefill | Token | Finished]:
         """Yield one Prefill, then Tokens, then Finished.
 
-        `thinking_tokens` is the budget of unspoken tokens (0: thinking off); `max_tokens` bounds the visible ones. When
-        `should_stop` turns true, generation ends within one token, or within the prefill batch in flight, and yields
-        Finished("cancelled"). The KV cache stays valid for the next call. Raises TurnscopeError when the messages do not fit the context.
+        `thinking_tokens` is the budget of unspoken tokens (0: thinking off); `max_tokens` bounds the visible ones.
+        When `should_stop` turns true, generation ends within one token, or within the prefill batch in flight, and
+        yields Finished("cancelled"). The KV cache stays valid for the next call. Raises TurnscopeError when the
+        messages do not fit the context.
         """
         ...
 

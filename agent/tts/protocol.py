@@ -14,9 +14,10 @@ ShouldStop = Callable[[], bool]
 class Setup:
     """All that happens before a phrase's first patch.
 
-    `parts_ns` are the durations by part, in order; they sum to at most `end_ns - start_ns`. `units` counts what set-up grows with
-    (phonemes, text tokens). `word_ends` has one entry per whitespace-separated word of the phrase: the fraction (0 to 1)
-    of the phrase's audio after which that word has been spoken. `audio_s` is the length of that audio, None while unknown.
+    `parts_ns` are the durations by part, in order; they sum to at most `end_ns - start_ns`. `units` counts what
+    set-up grows with (phonemes, text tokens). `word_ends` has one entry per whitespace-separated word of the phrase:
+    the fraction (0 to 1) of the phrase's audio after which that word has been spoken. `audio_s` is the length of that
+    audio, None while unknown.
     """
 
     start_ns: int
@@ -43,7 +44,8 @@ class TtsEngine(Protocol):
     sample_rate: int
 
     def synthesise(self, text: str, should_stop: ShouldStop) -> Iterator[Setup | Patch]:
-        """Yield one Setup, then the phrase's Patches in order; stop early when `should_stop` turns true. `text` is speakable text.
+        """Yield one Setup, then the phrase's Patches in order; stop early when `should_stop` turns true. `text` is
+        speakable text.
 
         A text with nothing to say yields a Setup and no patch."""
         ...

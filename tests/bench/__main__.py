@@ -1,6 +1,8 @@
-"""`make bench`: wall-clock claims, measured in one run on this machine and held against the limits that the project sets itself.
+"""`make bench`: wall-clock claims, measured in one run on this machine and held against the limits that the project
+sets itself.
 
-Replays the bundled scenarios at real pace on the embedded engines and measures listening by itself. Exit code 1 when a limit is passed.
+Replays the bundled scenarios at real pace on the embedded engines and measures listening by itself. Exit code 1 when
+a limit is passed.
 """
 
 import asyncio
@@ -84,7 +86,8 @@ async def _measure(settings: Settings, console: Console) -> tuple[list[Turn], fl
 
 
 def _listening_share(engines: Engines, settings: Settings, console: Console) -> float:
-    """CPU seconds of VAD and partial transcripts per second of human speech at the default chunk, one utterance after another."""
+    """CPU seconds of VAD and partial transcripts per second of human speech at the default chunk, one utterance after
+    another."""
     console.print("Listening …")
     chunk = settings.asr.chunk_ms * CAPTURE_RATE_HZ // 1000
     scenario = load_scenario("sense-and-sensibility")
@@ -155,7 +158,8 @@ def _unit_cost_s(operation: Callable[[Turn], object], count: int = 2000) -> floa
 def _latencies(turns: list[Turn]) -> str:
     latencies_ms = sorted(turn.latency_ns / 1e6 for turn in turns if turn.latency_ns is not None)
     median = statistics.median(latencies_ms)
-    return f"Turn latency: median {median:.0f} ms, {latencies_ms[0]:.0f} to {latencies_ms[-1]:.0f} ms, n = {len(latencies_ms)}"
+    lowest, highest = latencies_ms[0], latencies_ms[-1]
+    return f"Turn latency: median {median:.0f} ms, {lowest:.0f} to {highest:.0f} ms, n = {len(latencies_ms)}"
 
 
 if __name__ == "__main__":

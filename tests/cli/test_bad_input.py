@@ -20,7 +20,12 @@ Result = subprocess.CompletedProcess[str]
 def turnscope(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> Result:
     command = [sys.executable, "-m", "agent.cli", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, cwd=cwd, env={**os.environ, "COLUMNS": "500", **environment}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "500", **environment},
     )
 
 

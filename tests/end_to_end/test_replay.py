@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import jiwer
 import numpy as np
@@ -147,7 +146,8 @@ def test_both_sides_share_one_clock(replayed: Replayed) -> None:
         assert turn.speech_end_ns is not None
         end = round((turn.speech_end_ns - origin_ns) / 1e9 * replayed.rate_hz)
         window = replayed.rate_hz // 20
-        assert np.abs(replayed.user[end - window : end]).max() > 3 * np.abs(replayed.user[end : end + window]).max() * 0.3
+        before, after = replayed.user[end - window : end], replayed.user[end : end + window]
+        assert np.abs(before).max() > 2 * np.abs(after).max()
 
 
 def test_kv_prefix_is_kept_across_the_turns_of_a_conversation(replayed: Replayed) -> None:
@@ -158,7 +158,10 @@ def test_kv_prefix_is_kept_across_the_turns_of_a_conversation(replayed: Replayed
 
 def test_the_terminal_tells_the_same_story_live_and_from_the_folder(replayed: Replayed) -> None:
     told = subprocess.run(
-        [sys.executable, "-m", "agent.cli", "explain", str(replayed.run.folder)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "agent.cli", "explain", str(replayed.run.folder)],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert told.returncode == 0, told.stderr
     for text in (replayed.output, told.stdout):
@@ -172,4 +175,10 @@ def test_the_terminal_tells_the_same_story_live_and_from_the_folder(replayed: Re
 def test_stages_that_wait_are_waits(replayed: Replayed) -> None:
     for turn in replayed.run.turns:
         stages = {step.stage for step in turn.steps}
-        assert {Stage.ENDPOINT_WAIT, Stage.ASR_FINALIZE, Stage.LLM_PREFILL, Stage.TTS_SETUP, Stage.TTS_FIRST_PATCH} <= stages
+        assert {
+            Stage.ENDPOINT_WAIT,
+            Stage.ASR_FINALIZE,
+            Stage.LLM_PREFILL,
+            Stage.TTS_SETUP,
+            Stage.TTS_FIRST_PATCH,
+        } <= stages

@@ -1,25 +1,26 @@
 """Engines that need no models: speech is a code in the samples, words take exact times, sound is a tone.
 
-A user's utterance is made by `speech("some words")`: 200 ms of samples per word, each word's samples at a level that names its place in
-`VOCABULARY`. The fake VAD hears any level above silence, the fake recogniser reads the words back.
+A user's utterance is made by `speech("some words")`: 200 ms of samples per word, each word's samples at a level that
+names its place in `VOCABULARY`. The fake VAD hears any level above silence, the fake recogniser reads the words back.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from agent.listening.vad import VadFrame
 from numpy.typing import NDArray
 
 from agent.asr.protocol import Transcript
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.engines import Engines, Workers
-from agent.listening.vad import VadFrame
 from agent.llm.protocol import Finished, Message, Prefill, Token
 from agent.tts.protocol import Patch, Setup
 from tests.fakes.virtual_time import VirtualClock, VirtualWorker
 
 VOCABULARY = (
-    "hello how are you today what is the time tell me a story stop please and then go on forward ten meters".split()
+    *("hello", "how", "are", "you", "today", "what", "is", "the", "time", "tell", "me", "a", "story", "stop"),
+    *("please", "and", "then", "go", "on", "forward", "ten", "meters"),
 )
 WORD_S = 0.2
 FRAME = 512
