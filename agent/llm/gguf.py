@@ -6,7 +6,9 @@ import functools
 import os
 import weakref
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import llama_cpp as lib
 
@@ -14,6 +16,7 @@ from agent.errors import TurnscopeError
 
 MAGIC = b"GGUF"
 DEFAULT_CONTEXT_TOKENS = 2048
+BATCH_TOKENS_ON_CPU, BATCH_TOKENS_ON_GPU = 128, 512  # beyond, larger prefill batches gain nothing and cost memory
 
 _LOG_LEVEL_ERROR = 4  # ggml's enumeration: debug 1, info 2, warn 3, error 4
 _errors: deque[str] = deque(maxlen=4)
@@ -33,11 +36,10 @@ def _initialise() -> None:
 
 
 def last_error() -> str:
-    """The first of llama.cpp's error lines since the last call (the later ones repeat it), without the name of its
-    function."""
+    """Why llama.cpp failed: its first error line since the last call (later ones repeat it), function name removed."""
     line = _errors[0] if _errors else "no reason given"
     _errors.clear()
-    return line.split(": ", 1)[-1].rstrip(".")
+    return line.split(": ", 1)[-1].removeprefix("error loading model: ").rstrip(".")
 
 
 def usable_cores() -> int:
@@ -48,10 +50,11 @@ def usable_cores() -> int:
 class GgufModel:
     """A causal language model with one context of one sequence.
 
-    `weights_bytes` and `parameters` sum over the file's tensors; `context_tokens` is the size of the KV cache
-    (default: 2048 or what the model was trained for, whichever is less). `threads` serve single-token evaluation and
+    `weights_bytes` and `parameters` sum over the file's tensors; `context_tokens` is the size of the KV cache (default:
+    2048 or what the model was trained for, whichever is less). `threads` serve single-token evaluation and
     `prefill_threads` larger batches; by default all cores but one, and all. Raises TurnscopeError for a file that is
-    missing, damaged or no causal language model, and for settings that it cannot have.
+    missing, damaged or no causal language model, and for settings that it cannot have. `end_tokens` are those by which
+    the model ends what it writes; `bos` and `eos` are -1 where it has none.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class GgufModel:
         path: Path,
         *,
         context_tokens: int | None = None,
-        batch_tokens: int = 512,
+        batch_tokens: int | None = None,
         threads: int | None = None,
         prefill_threads: int | None = None,
         gpu_layers: int = 0,
@@ -67,28 +70,38 @@ class GgufModel:
         _require_gguf(path)
         _initialise()
         _errors.clear()
-        model_params = lib.llama_model_default_params()
-        model_params.n_gpu_layers = gpu_layers
         self.path = path
-        self._model = lib.llama_model_load_from_file(os.fsencode(path), model_params)
-        if not self._model:
-            raise TurnscopeError(
-                f"llama.cpp cannot load {path} ({last_error()}): the file is damaged, incomplete or no language model; "
-                "fetch it again or give another GGUF file."
-            )
-        self._finalizers = [weakref.finalize(self, lib.llama_model_free, self._model)]
+        self._frees: list[Callable[[], object]] = []
+        self._model = self._load(gpu_layers)
+        self._require_causal()
         self.trained_context_tokens = int(lib.llama_model_n_ctx_train(self._model))
         self.context_tokens = self._checked_context(context_tokens)
-        self.batch_tokens = batch_tokens
-        self.context = self._open_context(threads, prefill_threads)
-        self.memory = lib.llama_get_memory(self.context)
-        self._require_causal()
-        self.vocab = lib.llama_model_get_vocab(self._model)
+        self.batch_tokens = batch_tokens or (BATCH_TOKENS_ON_GPU if gpu_layers else BATCH_TOKENS_ON_CPU)
+        self.context = self._open_context(threads, prefill_threads, on_cpu=gpu_layers == 0)
+        memory = lib.llama_get_memory(self.context)
+        if memory is None:
+            raise self._not_causal()
+        self.memory = memory
+        self.vocab = cast(lib.llama_vocab_p, lib.llama_model_get_vocab(self._model))
         self.vocab_tokens = int(lib.llama_vocab_n_tokens(self.vocab))
         self.weights_bytes = int(lib.llama_model_size(self._model))
         self.parameters = int(lib.llama_model_n_params(self._model))
         self.bos = int(lib.llama_vocab_bos(self.vocab))
+        self.eos = int(lib.llama_vocab_eos(self.vocab))
+        self.end_tokens = frozenset(t for t in range(self.vocab_tokens) if lib.llama_vocab_is_eog(self.vocab, t))
         self.adds_bos = bool(lib.llama_vocab_get_add_bos(self.vocab)) and self.bos >= 0
+
+    def _load(self, gpu_layers: int) -> lib.llama_model_p:
+        params = lib.llama_model_default_params()
+        params.n_gpu_layers = gpu_layers
+        model = lib.llama_model_load_from_file(os.fsencode(self.path), params)
+        if not model:
+            raise TurnscopeError(
+                f"llama.cpp cannot load {self.path} ({last_error()}): the file is damaged, incomplete or no language "
+                "model; fetch it again or give another GGUF file."
+            )
+        self._frees.append(weakref.finalize(self, lib.llama_model_free, model))
+        return model
 
     def _checked_context(self, wanted: int | None) -> int:
         if wanted is None:
@@ -100,44 +113,45 @@ class GgufModel:
             )
         return wanted
 
-    def _open_context(self, threads: int | None, prefill_threads: int | None) -> lib.llama_context_p:
+    def _open_context(self, threads: int | None, prefill_threads: int | None, *, on_cpu: bool) -> lib.llama_context_p:
         params = lib.llama_context_default_params()
         params.n_ctx = self.context_tokens
         params.n_batch = params.n_ubatch = self.batch_tokens
-        params.n_outputs_max = (
-            1  # only the last token's logits are read; the default reserves memory for a whole batch's
-        )
+        params.n_outputs_max = 1  # only a batch's last logits are read; memory is reserved for all of them otherwise
         params.n_threads = threads or max(1, usable_cores() - 1)
         params.n_threads_batch = prefill_threads or usable_cores()
-        params.swa_full = (
-            True  # with a short sliding-window cache, rolling back past the window would be silently wrong
-        )
+        params.swa_full = True  # with a short sliding-window cache, rolling back past the window is silently wrong
+        if on_cpu:  # slower there, and its sums depend on how a prompt is cut into batches
+            params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.no_perf = True
         context = lib.llama_init_from_model(self._model, params)
         if not context:
             raise TurnscopeError(
-                f"llama.cpp cannot open a context of {self.context_tokens} tokens for {self.path} ({last_error()}): choose a "
-                "smaller context."
+                f"llama.cpp cannot open a context of {self.context_tokens} tokens for {self.path} ({last_error()}): "
+                "choose a smaller context."
             )
-        self._finalizers.insert(0, weakref.finalize(self, lib.llama_free, context))
+        self._frees.insert(0, weakref.finalize(self, lib.llama_free, context))
         return context
 
     def _require_causal(self) -> None:
-        architecture = self.metadata("general.architecture") or "unknown"
         encodes = lib.llama_model_has_encoder(self._model) or not lib.llama_model_has_decoder(self._model)
-        causal = self.metadata(f"{architecture}.attention.causal") != "false"
-        if encodes or not causal or not self.memory or lib.llama_model_is_diffusion(self._model):
-            raise TurnscopeError(
-                f"{self.path} (architecture {architecture}) does not write text from left to right: give the GGUF file of a "
-                "causal language model."
-            )
+        causal = self.metadata(f"{self.metadata('general.architecture')}.attention.causal") != "false"
+        if encodes or not causal or lib.llama_model_is_diffusion(self._model):
+            raise self._not_causal()
+
+    def _not_causal(self) -> TurnscopeError:
+        architecture = self.metadata("general.architecture")
+        return TurnscopeError(
+            f"{self.path} (architecture {architecture}) does not write text from left to right: give the GGUF file "
+            "of a causal language model."
+        )
 
     def metadata(self, key: str) -> str | None:
         """A value of the file's header as text; None when it is not there."""
         size = 1024
         while True:
             buffer = ctypes.create_string_buffer(size)
-            length = lib.llama_model_meta_val_str(self._model, key.encode(), buffer, size)
+            length = lib.llama_model_meta_val_str(self._model, key.encode(), cast(Any, buffer), size)
             if length < 0:
                 return None
             if length < size:
@@ -145,8 +159,8 @@ class GgufModel:
             size = length + 1
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
-        """Token numbers of a text, without a beginning-of-sequence token. `special` lets tags such as <|im_end|>
-        become their token."""
+        """Token numbers of a text, without a beginning-of-sequence token. `special` lets a tag like <|im_end|> become
+        its token."""
         data = text.encode("utf-8", errors="replace")
         room = len(data) + 8
         tokens = (lib.llama_token * room)()
@@ -158,8 +172,7 @@ class GgufModel:
         return tokens[:count]
 
     def piece(self, token: int, *, special: bool = False) -> bytes:
-        """The bytes that a token stands for: possibly a part of a character, and empty for a control token unless
-        `special`."""
+        """A token's bytes, which may be part of a character; none for a control token unless `special`."""
         buffer = ctypes.create_string_buffer(256)
         length = lib.llama_token_to_piece(self.vocab, token, buffer, len(buffer), 0, special)
         if length < 0:
@@ -168,22 +181,13 @@ class GgufModel:
         return buffer.raw[:length]
 
     def token_text(self, token: int) -> str:
-        """A token as a chat template writes it (<|im_end|>); empty for the number -1 of a token that the model lacks."""
+        """A token as a chat template writes it (<|im_end|>); empty for -1, the number of one that the model lacks."""
         return self.piece(token, special=True).decode("utf-8", errors="replace") if token >= 0 else ""
-
-    @property
-    def eos(self) -> int:
-        return int(lib.llama_vocab_eos(self.vocab))
-
-    @functools.cached_property
-    def end_tokens(self) -> frozenset[int]:
-        """The tokens by which this model ends what it writes."""
-        return frozenset(token for token in range(self.vocab_tokens) if lib.llama_vocab_is_eog(self.vocab, token))
 
     def close(self) -> None:
         """Free the context and the weights. Nothing else may be called afterwards."""
-        for finalizer in self._finalizers:
-            finalizer()
+        for free in self._frees:
+            free()
 
 
 def _require_gguf(path: Path) -> None:

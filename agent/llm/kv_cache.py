@@ -9,7 +9,7 @@ from agent.errors import TurnscopeError
 from agent.llm.gguf import GgufModel, last_error
 
 _ABORTED = 2  # what llama_decode returns when its abort callback said so
-_NO_CALLBACK = ctypes.cast(None, lib.ggml_abort_callback)
+_NO_CALLBACK, _NO_DATA = lib.ggml_abort_callback(), ctypes.c_void_p()
 
 
 class KvCache:
@@ -108,9 +108,9 @@ class _Abort:
 
     def __enter__(self) -> "_Abort":
         if self._should_stop is not None:
-            lib.llama_set_abort_callback(self._model.context, self._callback, None)
+            lib.llama_set_abort_callback(self._model.context, self._callback, _NO_DATA)
         return self
 
     def __exit__(self, *_exception: object) -> None:
         if self._should_stop is not None:
-            lib.llama_set_abort_callback(self._model.context, _NO_CALLBACK, None)
+            lib.llama_set_abort_callback(self._model.context, _NO_CALLBACK, _NO_DATA)

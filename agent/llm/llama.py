@@ -2,7 +2,8 @@
 that is kept from one call to the next."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -48,12 +49,11 @@ class LlamaEngine:
         context_tokens: int | None = None,
         threads: int | None = None,
         prefill_threads: int | None = None,
-        batch_tokens: int = 512,
+        batch_tokens: int | None = None,
         gpu_layers: int = 0,
         temperature: float = 0.0,
         seed: int = 0,
     ) -> None:
-        sampling = Sampling(temperature=temperature, seed=seed)
         self.model = name or path.stem
         self._clock = clock
         self._gguf = GgufModel(
@@ -73,9 +73,11 @@ class LlamaEngine:
             eos=self._gguf.token_text(self._gguf.eos),
             name=str(path),
         )
+        self._tokenize = lru_cache(maxsize=1024)(self._gguf.tokenize)  # a prompt is mostly that of the turn before
         self._cache = KvCache(self._gguf)
-        self._speaker = Sampler(self._gguf, sampling, one_paragraph=True)
-        self._thinker = Sampler(self._gguf, sampling, one_paragraph=False)
+        sampling = Sampling.for_size(self.parameters, temperature=temperature, seed=seed)
+        self._speaker = Sampler(self._gguf, sampling)
+        self._thinker = Sampler(self._gguf, replace(sampling, one_paragraph=False))
         self._opening_tag = self._gguf.tokenize(THINK.opening, special=True)
         self._closing_tag = self._gguf.tokenize(THINK.closing, special=True)
         self._opening: list[Message] = []
@@ -185,12 +187,12 @@ class LlamaEngine:
 
     def _tokens_of(self, piece: Piece, before: list[int]) -> list[int]:
         if piece.message is None:
-            return self._gguf.tokenize(piece.text, special=True)
+            return self._tokenize(piece.text, special=True)
         if piece.message.role == "assistant" and self._cache.tokens[: len(before)] == before:
             spelled = self._cache.spelling(len(before), piece.text.encode())
             if spelled is not None:
                 return spelled
-        return self._gguf.tokenize(piece.text, special=False)
+        return self._tokenize(piece.text, special=False)
 
     @cached_property
     def _adds_space(self) -> bool:
@@ -208,8 +210,8 @@ class LlamaEngine:
         needed = prompt_tokens + self._thought_room(thinking_tokens) + 1
         if needed > self.context_tokens:
             raise TurnscopeError(
-                f"The conversation needs {needed} tokens, but the context of {self.model} has {self.context_tokens}: drop its "
-                "oldest turns, or choose a larger context."
+                f"The conversation needs {needed} tokens, but the context of {self.model} has {self.context_tokens}: "
+                "drop its oldest turns, or choose a larger context."
             )
 
 

@@ -14,7 +14,7 @@ SYSTEM_PROMPT = (
     "You are a friendly companion in a spoken conversation. Answer every time with one or two short, simple sentences."
 )
 
-# A model of 135 M parameters follows examples far better than instructions: with these its answers are half as long and more to the point.
+# A model of 135 M parameters follows examples better than instructions: answers get half as long, and to the point.
 EXAMPLES = (
     Message("user", "How are you?"),
     Message("assistant", "I am doing well, thank you. How can I help you?"),
@@ -49,9 +49,7 @@ class ChatTemplate:
         self._name = name
         self._bos, self._eos = bos, eos
         if not template:
-            raise TurnscopeError(
-                f"{name} has no chat template: give the GGUF file of a chat model (its name often ends in -it or -instruct)."
-            )
+            raise TurnscopeError(f"{name} has no chat template: give the GGUF file of a model made for chat.")
         self._with_reply = self._compiled(template, reply=True)
         self._without_reply = self._compiled(template, reply=False)
         self._fold_system = False
@@ -70,7 +68,8 @@ class ChatTemplate:
 
     def _unusable(self, error: Exception) -> TurnscopeError:
         return TurnscopeError(
-            f"The chat template of {self._name} cannot be rendered ({' '.join(str(error).split())}): give a GGUF file with a working template."
+            f"The chat template of {self._name} cannot be rendered ({' '.join(str(error).split())}): give a GGUF file "
+            "with a working template."
         )
 
     def render(self, messages: Sequence[Message], *, thinking: bool) -> list[Piece]:

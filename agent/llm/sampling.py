@@ -1,5 +1,4 @@
-"""Which token comes next: a chain of llama.cpp's samplers, tuned for short spoken answers that do not repeat
-themselves."""
+"""Which token comes next: a chain of llama.cpp's samplers."""
 
 import ctypes
 import weakref
@@ -14,6 +13,7 @@ from agent.llm.gguf import GgufModel
 
 _NEVER = float("-inf")
 _DRY_BASE = 1.75
+SMALL_MODEL_PARAMETERS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,20 @@ class Sampling:
     """`temperature` 0 takes the likeliest token; above, one is drawn with `seed` among those at least `min_p` times
     as likely as the best.
 
-    Repetition: `repeat_penalty` divides the logit of each token of the last `window_tokens`; DRY subtracts
-    `dry_multiplier * 1.75 ** (n - dry_allowed_tokens)` from a token that would extend a sequence of n tokens said
-    before. Both look at what user and assistant said earlier too: without them a small model soon answers with its
-    last reply, or with the question.
+    `repeat_penalty` divides the logit of each token of the last `window_tokens`; DRY subtracts `dry_multiplier *
+    1.75 ** (n - dry_allowed_tokens)` from a token that would extend a sequence of n tokens said before. Both look at
+    what user and assistant said earlier too. With `one_paragraph` no token with a line break is chosen.
     """
 
     temperature: float = 0.0
     seed: int = 0
     top_k: int = 40
     min_p: float = 0.1
-    repeat_penalty: float = 1.05
-    dry_multiplier: float = 2.0
+    repeat_penalty: float = 1.0
+    dry_multiplier: float = 0.0
     dry_allowed_tokens: int = 2
     window_tokens: int = 256
+    one_paragraph: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 5:
@@ -44,17 +44,44 @@ class Sampling:
         if not 0 <= self.seed < 2**32 - 1:
             raise TurnscopeError(f"The seed {self.seed} is not possible: choose from 0 to 4294967294.")
 
+    @classmethod
+    def for_size(cls, parameters: int, *, temperature: float, seed: int) -> "Sampling":
+        """A model of less than a billion parameters soon answers with its last reply or with the question, and does
+        not come to an end: it is kept from repeating and to one paragraph. Larger ones write as they like."""
+        if parameters >= SMALL_MODEL_PARAMETERS:
+            return cls(temperature, seed)
+        return cls(temperature, seed, repeat_penalty=1.05, dry_multiplier=2.0, one_paragraph=True)
+
 
 class Sampler:
-    """One chain of samplers on one model. With `one_paragraph`, tokens with a line break are never chosen."""
+    """One chain of samplers on one model."""
 
-    def __init__(self, model: GgufModel, sampling: Sampling, *, one_paragraph: bool) -> None:
+    def __init__(self, model: GgufModel, sampling: Sampling) -> None:
         self._model = model
         self._window_tokens = sampling.window_tokens
         self._separator = model.tokenize("\n", special=False)[-1:]
         self._chain = lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params())
         self._finalizer = weakref.finalize(self, lib.llama_sampler_free, self._chain)
-        _fill(self._chain, model, sampling, one_paragraph)
+        self._build(sampling)
+
+    def _build(self, sampling: Sampling) -> None:
+        model, add = self._model, partial(lib.llama_sampler_chain_add, self._chain)
+        if sampling.one_paragraph:
+            breaks = [token for token in range(model.vocab_tokens) if b"\n" in model.piece(token)]
+            biases = (lib.llama_logit_bias * len(breaks))(*(lib.llama_logit_bias(token, _NEVER) for token in breaks))
+            add(lib.llama_sampler_init_logit_bias(model.vocab_tokens, len(breaks), biases))
+        # First of all few candidates are left: those that follow look at each, and the vocabulary may be large.
+        add(lib.llama_sampler_init_top_k(sampling.top_k))
+        window, allowed = sampling.window_tokens, sampling.dry_allowed_tokens
+        breakers = (ctypes.c_char_p * 1)(b"\n")
+        add(lib.llama_sampler_init_dry(model.vocab, sampling.dry_multiplier, _DRY_BASE, allowed, window, breakers, 1))
+        add(lib.llama_sampler_init_penalties(model.vocab_tokens, window, sampling.repeat_penalty, 0.0, 0.0))
+        if sampling.temperature == 0:
+            add(lib.llama_sampler_init_greedy())
+            return
+        add(lib.llama_sampler_init_min_p(sampling.min_p, 1))
+        add(lib.llama_sampler_init_temp(sampling.temperature))
+        add(lib.llama_sampler_init_dist(sampling.seed))
 
     def restart(self, said: Iterable[Sequence[int]]) -> None:
         """Begin a generation: the seed starts anew, and `said`, the tokens of earlier messages, count as repetition."""
@@ -73,25 +100,3 @@ class Sampler:
 
     def close(self) -> None:
         self._finalizer()
-
-
-def _fill(chain: int, model: GgufModel, sampling: Sampling, one_paragraph: bool) -> None:
-    add = partial(lib.llama_sampler_chain_add, chain)
-    if one_paragraph:
-        breaks = [token for token in range(model.vocab_tokens) if b"\n" in model.piece(token)]
-        biases = (lib.llama_logit_bias * len(breaks))(*(lib.llama_logit_bias(token, _NEVER) for token in breaks))
-        add(lib.llama_sampler_init_logit_bias(model.vocab_tokens, len(breaks), biases))
-    add(lib.llama_sampler_init_top_k(sampling.top_k))  # before what looks at each candidate: the vocabulary may be large
-    window, breakers = sampling.window_tokens, (ctypes.c_char_p * 1)(b"\n")
-    add(
-        lib.llama_sampler_init_dry(
-            model.vocab, sampling.dry_multiplier, _DRY_BASE, sampling.dry_allowed_tokens, window, breakers, 1
-        )
-    )
-    add(lib.llama_sampler_init_penalties(model.vocab_tokens, window, sampling.repeat_penalty, 0.0, 0.0))
-    if sampling.temperature == 0:
-        add(lib.llama_sampler_init_greedy())
-        return
-    add(lib.llama_sampler_init_min_p(sampling.min_p, 1))
-    add(lib.llama_sampler_init_temp(sampling.temperature))
-    add(lib.llama_sampler_init_dist(sampling.seed))

@@ -104,7 +104,7 @@ def _say(console: Console, text: str) -> None:
 
 def _progress(console: Console) -> Progress:
     columns = (TextColumn("  {task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_interactive)
 
 
 def _check_space(model: Model) -> None:

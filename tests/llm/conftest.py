@@ -1,0 +1,22 @@
+"""The real small model, loaded once, and helpers that read a generation."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.llm.llama import LlamaEngine
+from agent.models import locate
+from tests.llm.reading import TickingClock
+
+
+@pytest.fixture(scope="session")
+def gguf_path() -> Path:
+    return locate("smollm2-135m") / "model.gguf"
+
+
+@pytest.fixture(scope="module")
+def engine(gguf_path: Path) -> Iterator[LlamaEngine]:
+    engine = LlamaEngine(gguf_path, clock=TickingClock(), name="smollm2-135m", context_tokens=512)
+    yield engine
+    engine.close()
