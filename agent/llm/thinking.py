@@ -50,9 +50,6 @@ class Speech:
         while text:
             said, text = self._split_at_tag(text)
             visible += said
-        if self._after_tag:
-            visible = visible.lstrip()
-            self._after_tag = not visible
         visible = self._unsent + visible
         unspoken = was_thinking or self.thinking
         self._unsent = visible if unspoken else ""
@@ -65,12 +62,20 @@ class Speech:
         if not found:
             kept = len(text) - _beginning_of_tag(text, tags)
             self._held = text[kept:]
-            return ("" if self.thinking else text[:kept]), ""
+            return self._said(text[:kept]), ""
         at, tag = min(found)
-        said = "" if self.thinking else text[:at]
+        said = self._said(text[:at])
         self.thinking = tag == self._tags.opening
         self._after_tag = True
         return said, text[at + len(tag) :]
+
+    def _said(self, text: str) -> str:
+        if self.thinking:
+            return ""
+        if self._after_tag:
+            text = text.lstrip()
+            self._after_tag = not text
+        return text
 
     def finish(self) -> str:
         """The visible text that was still waiting when generation ended."""

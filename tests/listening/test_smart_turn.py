@@ -41,13 +41,15 @@ def test_short_audio_is_the_end_of_eight_seconds_of_silence(samples: int) -> Non
 def test_a_finished_sentence_scores_above_one_that_is_cut() -> None:
     detector = SmartTurn(models.locate("smart-turn-v3.2") / "smart_turn.onnx")
     pause = np.zeros(3_200, np.float32)
+    finished, cut = [], []
     for name, number in (("sense-and-sensibility", 0), ("sense-and-sensibility", 2), ("capital-cities", 1)):
         utterance = load_scenario(name).utterances[number]
-        end = utterance.last_voiced_sample or 0
-        samples = utterance.recording.samples
-        finished = detector.probability(np.concatenate([samples[:end], pause]))
-        cut = detector.probability(np.concatenate([samples[: int(end * 0.55)], pause]))
-        assert 0 <= cut < 0.5 < finished <= 1, (name, cut, finished)
+        samples, end = utterance.recording.samples, utterance.last_voiced_sample or 0
+        finished.append(detector.probability(np.concatenate([samples[:end], pause])))
+        cut.append(detector.probability(np.concatenate([samples[: int(end * 0.55)], pause])))
+    assert all(0 <= p <= 1 for p in finished + cut)
+    assert min(finished) > 0.7 and all(one > two for one, two in zip(finished, cut, strict=True))
+    assert np.mean(finished) - np.mean(cut) > 0.2
 
 
 def test_a_wrong_file_is_a_sentence(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Other GGUF files than the small model: scripted ones that behave, and damaged ones or those of the wrong kind, which are
-refused with a sentence."""
+"""Other GGUF files than the small model: scripted ones, and damaged ones or those of the wrong kind, which are refused
+with a sentence."""
 
 import os
 import struct

@@ -228,7 +228,7 @@ def test_a_reply_ends_where_the_context_ends(gguf_path: Path) -> None:
 
 
 def test_repetition_is_held_down(gguf_path: Path) -> None:
-    """Without its measures the model answers the second question with the first answer, and greetings with themselves."""
+    """Otherwise the model answers the second question with the first answer, and greetings with themselves."""
     engine = LlamaEngine(gguf_path, clock=TickingClock())
     history = History(SYSTEM_PROMPT, EXAMPLES)
     engine.warm_up(history.opening())

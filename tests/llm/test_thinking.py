@@ -1,6 +1,7 @@
 """What is visible of a stream of tokens, and the reply's budgets, without a model."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_a_closing_tag_without_a_thought_is_not_said() -> None:
 
 
 def run(reply: Reply, pieces: Sequence[str | None]) -> list[tuple[str, bool]]:
-    """Feed tokens (None: the model's end) and injected tags as they fall due; what comes out, until the reply has ended."""
+    """Feed tokens (None: the model's end) and tags as they fall due; return what comes out until the reply has ended."""
     seen: list[tuple[str, bool]] = []
     waiting = list(pieces)
     while reply.ended is None and not reply.is_long_enough() and (waiting or reply.tag):
@@ -100,4 +101,4 @@ def test_the_limit_counts_visible_tokens_and_gives_out_what_waited() -> None:
 def test_the_tokens_of_a_tag_share_its_time_without_gap(count: int) -> None:
     tokens = Reply(1, 1, opening_tag=[5] * count, closing_tag=CLOSE).injected(100, 200)
     assert len(tokens) == count and tokens[0].start_ns == 100 and tokens[-1].end_ns == 200
-    assert all(a.end_ns == b.start_ns for a, b in zip(tokens, tokens[1:], strict=False))
+    assert all(a.end_ns == b.start_ns for a, b in pairwise(tokens))
