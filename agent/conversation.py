@@ -146,7 +146,7 @@ class Conversation:
                         self._observe(ListeningFailed(stage, error))
             if self._answering:
                 await self._answering
-        except asyncio.CancelledError:
+        except BaseException:
             await self._stop()
             raise
 

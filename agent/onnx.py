@@ -1,8 +1,12 @@
 """Opening ONNX models: one place for threads, log level and the sentences that a missing or wrong file gives."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read at import: no device id, no database in the user's cache
 
@@ -64,3 +68,10 @@ def check_graph(
             f"The file {path} is an ONNX model, but not {model} (its inputs are {', '.join(sorted(has_inputs)[:4])}); "
             "delete it and fetch the model again."
         )
+
+
+def run(
+    session: onnxruntime.InferenceSession, outputs: Sequence[str], feeds: Mapping[str, NDArray[Any]]
+) -> list[NDArray[np.float32]]:
+    """The named outputs, which must be float32 tensors, in their order."""
+    return cast(list[NDArray[np.float32]], session.run(list(outputs), dict(feeds)))

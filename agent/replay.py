@@ -23,6 +23,13 @@ QUIET_S = 2.5  # how long a scenario that expects no turn is listened to after i
 CLOSING_S = 0.4  # silence at the end of a scenario
 
 
+@dataclass(frozen=True)
+class ScenarioStarted:
+    """A scenario begins to play."""
+
+    scenario: Scenario
+
+
 class Recorder(Protocol):
     """Takes both sides of the conversation as the clock runs: user at 16 kHz, agent at the track's rate, equal
     times."""
@@ -150,7 +157,7 @@ async def replay(
     engines: Engines,
     settings: Settings,
     clock: Clock,
-    observe: Callable[[Event], None],
+    observe: Callable[[Event | ScenarioStarted], None],
     recorder: Recorder | None = None,
 ) -> dict[str, int]:
     """Play the scenarios one after another, each as a conversation of its own, on one pair of sample clocks.
@@ -169,6 +176,7 @@ async def replay(
             player.observe(event)
             observe(event)
 
+        observe(ScenarioStarted(scenario))
         conversation = Conversation(engines, settings, clock, capture, track, tell, player.true_speech_end)
         try:
             await conversation.run(_recorded(player.packets(), track, recorder))

@@ -34,7 +34,8 @@ class EndpointSettings(_Section):
 
     mode: EndpointMode = "hangover+smart-turn"
     hangover_s: Seconds | None = Field(
-        default=None, description="silence before the turn ends, or before smart-turn is asked; the default depends on the mode"
+        default=None,
+        description="silence before the turn ends or smart-turn is asked; None: by mode",
     )
     max_hangover_s: Seconds = Field(default=1.2, description="silence that ends the turn although smart-turn said no")
     min_speech_s: Seconds = Field(default=0.096, description="speech that opens a turn and interrupts a reply")

@@ -17,17 +17,19 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def exclusive(lock_file: Path, on_wait: Callable[[], None]) -> Iterator[int]:
+def exclusive(lock_file: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Hold the lock of `lock_file`, created if absent, across processes; `on_wait` is called first if another holds it.
 
-    Yields the lock's file descriptor. A child process that inherits it keeps the lock until it ends too. The file
-    stays: deleting it would let two processes lock two different files of one name. Raises OSError.
+    A child process started with close_fds=False inherits the lock and keeps it until it ends too, so what it works on
+    stays guarded when this process is killed. The file stays: deleting it would let two processes lock two different
+    files of one name. Raises OSError.
     """
     with _opened(lock_file) as lock:
         if not _try_lock(lock):
             on_wait()
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield lock
+        os.set_inheritable(lock, True)
+        yield
 
 
 @contextmanager

@@ -31,8 +31,8 @@ def test_a_lock_is_exclusive_and_given_back(tmp_path: Path) -> None:
 
 def test_a_child_that_inherits_a_lock_keeps_it_until_it_ends(tmp_path: Path) -> None:
     lock_file = tmp_path / "lock"
-    with exclusive(lock_file, never) as lock:
-        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=(lock,))
+    with exclusive(lock_file, never):
+        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, close_fds=False)
     with try_exclusive(lock_file) as free:
         assert not free
     child.communicate()

@@ -12,17 +12,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.asr.moonshine_cut import overlap, quietest_frame
-from agent.asr.moonshine_graphs import Decoder, Encoder, Hypothesis
-from agent.asr.moonshine_sound import HOP, RATE_HZ, WINDOW, Frontend, Sound
+from agent.asr.moonshine_cut import overlap, quietest
+from agent.asr.moonshine_graphs import SILENCE_S, Decoder, Encoder, Hypothesis
+from agent.asr.moonshine_sound import RATE_HZ, Frontend, Sound
 from agent.asr.moonshine_tokenizer import Tokenizer
 from agent.asr.protocol import ShouldStop, Transcript
 from profiling.trace.clock import Clock, SystemClock
 
 _TOKENS_PER_S, _TOKENS_MORE = 6.5, 2
 _MODE, _USUAL = 1, 4.5
+_SPAN = 160  # samples (10 ms) over which loudness is measured
 _SHORTEST_S = 0.1  # less sound is not decoded
-_SILENT_POWER = 10 ** (-60 / 10)  # a segment that is nowhere louder (over 12 ms) is not decoded
+_SILENT_POWER = 10 ** (-60 / 10)  # a segment that is nowhere louder (over 10 ms) is not decoded
 _CUT_FROM_S, _CUT_TO_S = 2.8, 1.2  # a segment is cut so long before its end
 _OVER_LIMIT_S = 1.6  # for so long beyond the limit a cut waits until both sides agree on words
 _EDGE_WORDS = 2
@@ -87,7 +88,7 @@ class MoonshineStream:
         self._committed: tuple[int, ...] = ()
         self._carried: tuple[int, ...] = ()  # what the segment's hypothesis begins with
         self._tokens: tuple[int, ...] = ()  # the segment's last complete hypothesis
-        self._decoded_frames = 0  # how much of the segment it covers
+        self._decoded = 0  # how much of the segment it covers
         self._sound = Sound(model.frontend)
 
     def step(self, samples: NDArray[np.float32], should_stop: ShouldStop) -> Transcript:
@@ -116,16 +117,16 @@ class MoonshineStream:
     def _room(self) -> int:
         """How many samples the segment may grow by before it is decoded and, at its limit, cut."""
         room_s = max(self._segment_limit_s - self._sound.seconds, _OVER_LIMIT_S / 2)
-        return round(room_s * RATE_HZ) + WINDOW
+        return round(room_s * RATE_HZ)
 
     def _decode_segment(self, should_stop: ShouldStop) -> None:
-        if self._sound.frames == self._decoded_frames:
+        if len(self._sound) == self._decoded:
             return
         hypothesis = self._decode(
             self._sound, should_stop, forced=self._carried, draft=self._tokens[len(self._carried) :]
         )
         if hypothesis.complete:
-            self._tokens, self._decoded_frames = hypothesis.tokens, self._sound.frames
+            self._tokens, self._decoded = hypothesis.tokens, len(self._sound)
 
     def _decode(
         self,
@@ -134,13 +135,15 @@ class MoonshineStream:
         forced: tuple[int, ...] = (),
         draft: tuple[int, ...] = (),
     ) -> Hypothesis:
-        if sound.seconds < _SHORTEST_S or sound.powers().max() < _SILENT_POWER:
+        if sound.seconds < _SHORTEST_S or sound.powers(_SPAN).max() < _SILENT_POWER:
             return Hypothesis(forced, 0, True)
         if should_stop():
             return Hypothesis(forced, 0, False)
-        self.encoded_s += sound.seconds
+        self.encoded_s += sound.seconds + SILENCE_S
         encoded = self._model.encoder.run(sound)
-        hypothesis = self._model.decoder.greedy(encoded, self._most_tokens(sound), should_stop, forced=forced, draft=draft)
+        hypothesis = self._model.decoder.greedy(
+            encoded, self._most_tokens(sound), should_stop, forced=forced, draft=draft
+        )
         self.evaluated_tokens += hypothesis.evaluated
         return hypothesis
 
@@ -148,16 +151,15 @@ class MoonshineStream:
         if sound is not self._sound or _MODE == 0:
             return round(sound.seconds * _TOKENS_PER_S) + _TOKENS_MORE
         usual = round(sound.seconds * _USUAL) + _TOKENS_MORE
-        grown = len(self._tokens) + round((sound.frames - self._decoded_frames) * HOP / RATE_HZ * _TOKENS_PER_S) + 3
+        grown = len(self._tokens) + round((len(sound) - self._decoded) / RATE_HZ * _TOKENS_PER_S) + 3
         return min(max(usual, grown), round(sound.seconds * _TOKENS_PER_S) + _TOKENS_MORE)
 
     def _cut(self, should_stop: ShouldStop) -> None:
         """Commit what was said before the quietest recent point and go on with a segment that begins there."""
-        if self._decoded_frames != self._sound.frames:
+        if self._decoded != len(self._sound):
             return
-        at = quietest_frame(
-            self._sound.powers(), self._sound.frames - _frames(_CUT_FROM_S), self._sound.frames - _frames(_CUT_TO_S)
-        )
+        first, last = (len(self._sound) - round(before_s * RATE_HZ) for before_s in (_CUT_FROM_S, _CUT_TO_S))
+        at = quietest(self._sound.powers(_SPAN), first // _SPAN, last // _SPAN) * _SPAN
         rest = self._sound.after(at)
         heard = self._decode(rest, should_stop)
         if not heard.complete:
@@ -184,14 +186,10 @@ class MoonshineStream:
     ) -> None:
         self._committed += sum(commit, ())
         self._carried, self._tokens = sum(carried, ()), sum(words, ())
-        self._sound, self._decoded_frames = sound, sound.frames
+        self._sound, self._decoded = sound, len(sound)
 
     def _texts(self, words: list[tuple[int, ...]]) -> list[str]:
         return [self._model.tokenizer.text(word) for word in words]
-
-
-def _frames(seconds: float) -> int:
-    return round(seconds * RATE_HZ / HOP)
 
 
 def tidy(text: str) -> str:

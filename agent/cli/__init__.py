@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+import threading
+from contextlib import suppress
 from types import FrameType
 
 BAD_INPUT, UNEXPECTED, INTERRUPTED, TERMINATED = 2, 1, 130, 143
@@ -15,14 +17,14 @@ def main() -> None:
     """Run the command line; never lets a traceback reach the user (TURNSCOPE_DEBUG=1 shows it)."""
     try:
         signal.signal(signal.SIGTERM, _terminate)
-        sys.exit(_run())
+        _exit(_run())
     except KeyboardInterrupt:
-        sys.exit(TERMINATED if _terminated else INTERRUPTED)
+        _exit(TERMINATED if _terminated else INTERRUPTED)
     except Exception as error:
         if os.environ.get("TURNSCOPE_DEBUG"):
             raise
         what = f"{type(error).__name__}: {error}".rstrip(".")
-        sys.exit(_say(f"Something unexpected went wrong: {what}. Set TURNSCOPE_DEBUG=1 to see where.", UNEXPECTED))
+        _exit(_say(f"Something unexpected went wrong: {what}. Set TURNSCOPE_DEBUG=1 to see where.", UNEXPECTED))
 
 
 def _run() -> int:
@@ -50,6 +52,16 @@ def _run() -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter's own flush needs a sink
     return 0
+
+
+def _exit(code: int) -> None:
+    """Leave, also when an engine did not stop in time: no interpreter is torn down under a running library call."""
+    if threading.active_count() > 1:
+        with suppress(OSError):
+            sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _say(sentence: str, exit_code: int) -> int:

@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from agent.conversation import AgentSays, Event, ListeningFailed, PartialTranscript, TurnEnded, UserSaid
+from agent.scenario import Scenario
 
 REFRESH_S = 0.05
 
@@ -43,8 +44,22 @@ class LiveDisplay:
                 return
         self._changed = True
 
-    async def run(self) -> None:
-        """Draw until cancelled; what is still to be shown is shown by `finish`."""
+    def announce(self, scenario: Scenario) -> None:
+        """Say what begins to play."""
+        self._show_ended()
+        title = Text.assemble(("Playing ", ""), (scenario.name, "bold"), f": {scenario.description}")
+        self._console.print(title, "\n", highlight=False)
+
+    async def __aenter__(self) -> "LiveDisplay":
+        self._drawing = asyncio.create_task(self._draw())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._drawing.cancel()
+        await asyncio.wait([self._drawing])
+        self._show_ended()
+
+    async def _draw(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             while True:
                 await asyncio.sleep(REFRESH_S)
@@ -53,9 +68,6 @@ class LiveDisplay:
                     self._show_ended()
                     if self._console.is_terminal:
                         live.update(self._in_progress(), refresh=True)
-
-    def finish(self) -> None:
-        self._show_ended()
 
     def _show_ended(self) -> None:
         ended, self._ended = self._ended, []

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -17,6 +17,7 @@ from agent.cli.session import ConversationRecording, Session
 from agent.conversation import Event, TurnEnded
 from agent.errors import TurnscopeError
 from agent.loading import gguf_path, load_engines, needed_models
+from agent.replay import ScenarioStarted
 from agent.replay import replay as play
 from agent.scenario import Scenario, bundled, load_scenario
 from agent.settings import EndpointMode, Settings, load
@@ -82,72 +83,70 @@ def replay(
     collector = _collector(otlp) if otlp else None
     names = needed_models(settings)
     models.ensure(names, notes)
-    writer = RunWriter(
-        runs_folder,
-        _run_name(loaded),
-        SystemClock(),
-        settings=settings.model_dump(mode="json"),
-        scenarios=[scenario.name for scenario in loaded],
-        models=_model_hashes(settings, names),
-    )
-    session = Session(writer, settings.capture_content, collector)
-    complete = False
-    try:
-        asyncio.run(_replay(loaded, settings, writer, session, console, notes))
-        complete = True
-    finally:
-        writer.close(complete)
-        if collector and (problem := collector.close()):
-            notes.print(problem, style="yellow", markup=False, highlight=False)
-        _print_end(console, session, writer, loaded, complete)
+    asyncio.run(_replay(loaded, settings, names, runs_folder, collector, console, notes))
 
 
 async def _replay(
     scenarios: Sequence[Scenario],
     settings: Settings,
-    writer: RunWriter,
-    session: Session,
+    models_used: Sequence[str],
+    runs_folder: Path,
+    collector: "Collector | None",
     console: Console,
     notes: Console,
 ) -> None:
     clock = SystemClock()
     with notes.status("Loading the models") as status:
         engines = load_engines(settings, clock, lambda what: status.update(f"Getting ready: {what} …"))
+    async with AsyncExitStack() as at_the_end:
+        at_the_end.push_async_callback(engines.workers.close)
+        writer = RunWriter(
+            runs_folder,
+            _run_name(scenarios),
+            clock,
+            settings=settings.model_dump(mode="json"),
+            scenarios=[scenario.name for scenario in scenarios],
+            models=_model_hashes(settings, models_used),
+        )
+        session = Session(writer, settings.capture_content, collector)
+        at_the_end.callback(lambda: _print_end(console, notes, session, scenarios))
+        at_the_end.callback(session.close)
+        rate_hz = engines.tts.sample_rate
+        recording = ConversationRecording(StereoWriter(writer.wav_path, rate_hz), rate_hz)
+        at_the_end.callback(recording.close)
+        display = LiveDisplay(console, lambda event, number: _print_turn(console, event, number))
+        await at_the_end.enter_async_context(display)
 
-    def explain(event: TurnEnded, number: int) -> None:
-        print_turn(console, event.turn, number, event.transcript, event.heard)
+        def observe(event: Event | ScenarioStarted) -> None:
+            if isinstance(event, ScenarioStarted):
+                display.announce(event.scenario)
+            else:
+                session.observe(event)
+                display.observe(event)
 
-    display = LiveDisplay(console, explain)
-    recording = ConversationRecording(StereoWriter(writer.wav_path, engines.tts.sample_rate), engines.tts.sample_rate)
-
-    def observe(event: Event) -> None:
-        session.observe(event)
-        display.observe(event)
-
-    drawing = asyncio.create_task(display.run())
-    try:
         await play(scenarios, engines, settings, clock, observe, recording)
-    finally:
-        drawing.cancel()
-        with suppress(asyncio.CancelledError):
-            await drawing
-        display.finish()
-        recording.close()
-        await engines.workers.close()
+        session.complete = True
 
 
-def _print_end(
-    console: Console, session: Session, writer: RunWriter, scenarios: Sequence[Scenario], complete: bool
-) -> None:
+def _print_turn(console: Console, event: TurnEnded, number: int) -> None:
+    print_turn(console, event.turn, number, event.transcript, event.heard)
+
+
+def _print_end(console: Console, notes: Console, session: Session, scenarios: Sequence[Scenario]) -> None:
     if session.turns:
         print_summary(console, session.turns)
+    if session.problem:
+        notes.print(session.problem, style="yellow", markup=False, highlight=False)
     expected = sum(scenario.expect_turns for scenario in scenarios)
-    if complete and len(session.turns) != expected:
+    if session.complete and len(session.turns) != expected:
         console.print(f"Expected {expected} turns, heard {len(session.turns)}.", style="yellow", highlight=False)
-    state = "" if complete else "Stopped early; what was recorded is kept. "
-    console.print(f"\n{state}Run folder: {writer.folder}", highlight=False, soft_wrap=True)
-    console.print(f"  listen    {writer.wav_path}  (you left, agent right)", highlight=False, soft_wrap=True)
-    console.print(f"  explain   turnscope explain {writer.folder}", highlight=False, soft_wrap=True)
+    state = "" if session.complete else "Stopped early; what was recorded is kept. "
+    for line in (
+        f"\n{state}Run folder: {session.writer.folder}",
+        f"  listen    {session.writer.wav_path}  (you left, agent right)",
+        f"  explain   turnscope explain {session.writer.folder}",
+    ):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _collector(url: str) -> "Collector":

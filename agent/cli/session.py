@@ -50,16 +50,24 @@ class Session:
     for."""
 
     def __init__(self, writer: RunWriter, capture_content: bool, collector: "Collector | None"):
-        self._writer = writer
+        self.writer = writer
         self._capture_content = capture_content
         self._collector = collector
         self.turns: list[Turn] = []
+        self.complete = False
+        self.problem: str | None = None
 
     def observe(self, event: Event) -> None:
         if not isinstance(event, TurnEnded):
             return
         self.turns.append(event.turn)
         content = TurnContent(event.transcript, event.heard) if self._capture_content else None
-        spans = self._writer.write_turn(event.turn, content)
+        spans = self.writer.write_turn(event.turn, content)
         if self._collector:
             self._collector.send(spans)
+
+    def close(self) -> None:
+        """Write how the run ended. What the collector did not take is then said in `problem`."""
+        if self._collector:
+            self.problem = self._collector.close()
+        self.writer.close(self.complete)

@@ -28,11 +28,10 @@ def check_needs(model: Model) -> None:
         )
 
 
-def run_converter(model: Model, source: Path, target: Path, lock: int) -> Iterator[tuple[int, int, str]]:
+def run_converter(model: Model, source: Path, target: Path) -> Iterator[tuple[int, int, str]]:
     """Convert `model` from the folder `source` into the folder `target`; yield (done, total, what now) as it goes on.
 
-    The child inherits `lock`, so that nobody touches the folders before it too has ended; temporary files of the
-    libraries lie in `source`. Raises TurnscopeError with the child's last words.
+    Temporary files of the libraries lie in `source`. Raises TurnscopeError with the child's last words.
     """
     search_path = os.pathsep.join(filter(None, [str(_CODE_FOLDER), os.environ.get("PYTHONPATH")]))
     settings = {"PYTHONPATH": search_path, "TMPDIR": str(source), "ORT_DISABLE_TELEMETRY": "1"}
@@ -46,7 +45,7 @@ def run_converter(model: Model, source: Path, target: Path, lock: int) -> Iterat
             stdin=subprocess.DEVNULL,
             text=True,
             env=os.environ | settings,
-            pass_fds=(lock,),
+            close_fds=False,  # the child keeps the model's lock until it too has ended
         ) as child,
     ):
         try:

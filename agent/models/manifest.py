@@ -26,7 +26,7 @@ class WheelSource:
     resumable: ClassVar[bool] = False
 
     def __str__(self) -> str:
-        return f"{self.package} {self.version} (wheel)"
+        return f"{self.package} {self.version}"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class HubSource:
     resumable: ClassVar[bool] = True
 
     def __str__(self) -> str:
-        return f"{self.repository}@{self.revision[:8]} (Hugging Face)"
+        return f"{self.repository}@{self.revision[:8]}"
 
 
 Source = WheelSource | HubSource

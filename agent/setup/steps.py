@@ -24,44 +24,48 @@ def run_step(
     advice: str,
     env: Mapping[str, str] | None = None,
     progress: str | None = None,
-    keep_open: Sequence[int] = (),
 ) -> None:
     """Run `command` with its output in the log; say `title` and how long it took.
 
-    On a terminal also show, meanwhile, what the regular expression `progress` last matched, its group 1. `keep_open`
-    are file descriptors for the child. Raises SetupError, ending with `advice`, after showing the log's last lines.
+    On a terminal also show, meanwhile, what the regular expression `progress` last matched, its group 1. Raises
+    SetupError, ending with `advice`, after showing the log's last lines.
     """
-    on_terminal = sys.stdout.isatty()
     began_s = time.monotonic()
-    print(f"{title} ...", end="" if on_terminal else "\n", flush=True)
+    print(f"{title} ...", end="" if sys.stdout.isatty() else "\n", flush=True)
     LOG.parent.mkdir(exist_ok=True)
     with LOG.open("ab") as log:
         log.write(f"\n$ {' '.join(map(str, command))}\n".encode())
         log.flush()
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, pass_fds=keep_open)
+        # Without close_fds the child keeps the locks of this set-up until it too has ended.
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, close_fds=False)
     try:
-        while True:
-            try:
-                status = child.wait(_REFRESH_S)
-                break
-            except subprocess.TimeoutExpired:
-                if on_terminal:
-                    shown = re.findall(progress, _log_tail())[-1:] if progress else []
-                    _rewrite(f"{title} ... {time.monotonic() - began_s:.0f} s {' '.join(shown)}")
-    except BaseException:
-        child.terminate()
-        child.wait()
-        raise
+        while _still_runs(child):
+            if sys.stdout.isatty():
+                shown = re.findall(progress, _log_tail())[-1:] if progress else []
+                _rewrite(f"{title} ... {time.monotonic() - began_s:.0f} s {' '.join(shown)}")
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait()
     took = f"{time.monotonic() - began_s:.0f} s"
-    if on_terminal:
+    if sys.stdout.isatty():
         _rewrite(f"{title}: {took}\n")
-    elif status == 0:
+    elif child.returncode == 0:
         print(f"  {took}", flush=True)
-    if status != 0:
+    if child.returncode != 0:
         print(*_log_tail().splitlines()[-_TAIL_LINES:], sep="\n", file=sys.stderr)
         raise SetupError(
             f"Set-up stopped at '{title}' (all output is in {LOG}): {advice}, then run the same command again."
         )
+
+
+def _still_runs(child: subprocess.Popen[bytes]) -> bool:
+    """Wait for the child for a moment; say whether it runs on."""
+    try:
+        child.wait(_REFRESH_S)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
 
 
 def _rewrite(line: str) -> None:

@@ -23,7 +23,7 @@ from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.conversation import Event, TurnEnded
 from agent.engines import Engines
 from agent.loading import load_engines
-from agent.replay import replay
+from agent.replay import ScenarioStarted, replay
 from agent.scenario import bundled, load_scenario
 from agent.settings import Settings, load
 from profiling.critical_path import critical_path
@@ -72,7 +72,7 @@ async def _measure(settings: Settings, console: Console) -> tuple[list[Turn], fl
     clock, turns = SystemClock(), list[Turn]()
     engines = load_engines(settings, clock, console.print)
 
-    def observe(event: Event) -> None:
+    def observe(event: Event | ScenarioStarted) -> None:
         if isinstance(event, TurnEnded):
             turns.append(event.turn)
             latency = "-" if event.turn.latency_ns is None else f"{event.turn.latency_ns / 1e6:.0f} ms"

@@ -142,6 +142,17 @@ def test_a_terminated_replay_keeps_what_there_is_too(tmp_path: Path) -> None:
     assert load_run(folder).info is not None
 
 
+def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_what_fitted(tmp_path: Path) -> None:
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)); "
+    start = "from agent.cli import main; sys.argv[0] = 'turnscope'; main()"
+    command = [sys.executable, "-c", limited + start, "replay", "go-forward", "--runs", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "COLUMNS": "500"})
+    assert "conversation.wav cannot be written" in sentence(done)
+    (folder,) = tmp_path.iterdir()
+    assert soundfile.info(folder / "conversation.wav").frames > 22_050
+    assert load_run(folder).info is not None
+
+
 def test_output_into_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m agent.cli models | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)

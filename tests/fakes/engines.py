@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from agent.listening.vad import VadFrame
 from numpy.typing import NDArray
 
 from agent.asr.protocol import Transcript
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.engines import Engines, Workers
+from agent.listening.vad import VadFrame
 from agent.llm.protocol import Finished, Message, Prefill, Token
 from agent.tts.protocol import Patch, Setup
 from tests.fakes.virtual_time import VirtualClock, VirtualWorker

@@ -11,7 +11,7 @@ from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.audio.wav import Recording
 from agent.conversation import Event, TurnEnded
 from agent.engines import Engines
-from agent.replay import replay
+from agent.replay import ScenarioStarted, replay
 from agent.scenario import Scenario, Utterance
 from agent.settings import Settings, load
 from tests.fakes.engines import fake_engines, silence, speech
@@ -35,6 +35,10 @@ class Talk:
     @property
     def agent_track(self) -> NDArray[np.float32]:
         return np.concatenate(self.agent)
+
+    def observe(self, event: Event | ScenarioStarted) -> None:
+        if not isinstance(event, ScenarioStarted):
+            self.events.append(event)
 
     def record(self, user: NDArray[np.float32], agent: NDArray[np.float32]) -> None:
         self.user.append(user)
@@ -77,7 +81,7 @@ def talk(
     scenario = Scenario("fake", "", "en", "CC0-1.0", None, expect_turns=len(utterances), utterances=tuple(utterances))
 
     async def main() -> None:
-        await replay([scenario], result.engines, settings or load(), clock, result.events.append, result)
+        await replay([scenario], result.engines, settings or load(), clock, result.observe, result)
         await result.engines.workers.close()
 
     run_virtually(clock, main())

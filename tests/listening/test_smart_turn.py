@@ -35,7 +35,9 @@ def test_short_audio_is_the_end_of_eight_seconds_of_silence(samples: int) -> Non
     heard = np.random.default_rng(samples).normal(0, 0.1, samples).astype(np.float32)
     padded = np.concatenate([np.zeros(EIGHT_S - samples, np.float32), heard])
     assert np.array_equal(log_mel(heard, EIGHT_S), log_mel(padded, EIGHT_S))
-    assert np.array_equal(log_mel(np.concatenate([np.ones(999, np.float32), padded]), EIGHT_S), log_mel(padded, EIGHT_S))
+    assert np.array_equal(
+        log_mel(np.concatenate([np.ones(999, np.float32), padded]), EIGHT_S), log_mel(padded, EIGHT_S)
+    )
 
 
 def test_a_finished_sentence_scores_above_one_that_is_cut() -> None:

@@ -48,7 +48,7 @@ def test_a_closing_tag_without_a_thought_is_not_said() -> None:
 
 
 def run(reply: Reply, pieces: Sequence[str | None]) -> list[tuple[str, bool]]:
-    """Feed tokens (None: the model's end) and tags as they fall due; return what comes out until the reply has ended."""
+    """Feed tokens (None: the end) and tags as they fall due; return what comes out until the reply has ended."""
     seen: list[tuple[str, bool]] = []
     waiting = list(pieces)
     while reply.ended is None and not reply.is_long_enough() and (waiting or reply.tag):

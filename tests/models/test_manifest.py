@@ -58,7 +58,7 @@ def test_the_table_says_what_is_here(sandbox: Sandbox) -> None:
     lines = capture.get().splitlines()
     assert len(lines) == 4
     assert "wheel-of-first-one 1.0" in lines[1] and "MIT" in lines[1] and "1.0 MB" in lines[1]
-    assert "org/repo@01234567 (Hugging Face)" in lines[3]
+    assert "org/repo@01234567" in lines[3]
 
 
 def test_an_unknown_model_is_one_sentence() -> None:

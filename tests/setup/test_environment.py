@@ -36,7 +36,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "pyproject.toml").write_bytes(PYPROJECT.read_bytes())
-    (tmp_path / ".venv").mkdir()
+    (tmp_path / environment.PYTHON).parent.mkdir(parents=True)
+    (tmp_path / environment.PYTHON).touch()
     monkeypatch.setattr(environment, "run_step", machine.run_step)
     monkeypatch.setattr(llama_wheel, "build_wheel", lambda version, python: machine.ran.append(f"build {version}"))
     monkeypatch.setattr(system, "require", lambda needs_compiler: None)
@@ -82,6 +83,25 @@ def test_an_interrupted_set_up_is_begun_anew(machine: Machine) -> None:
     machine.ran.clear()
     environment.set_up(dev=True)
     assert made_venv(machine) and environment.is_ready(dev=True)
+
+
+def test_an_environment_whose_python_is_gone_is_made_anew(machine: Machine) -> None:
+    environment.set_up(dev=False)
+    environment.PYTHON.unlink()
+    environment.PYTHON.symlink_to("/no/such/python")
+    assert not environment.is_ready(dev=False)
+    machine.ran.clear()
+    environment.set_up(dev=False)
+    assert made_venv(machine)
+
+
+@pytest.mark.parametrize("stamp", ["", "half"])
+def test_a_torn_stamp_counts_as_none(machine: Machine, stamp: str) -> None:
+    environment.set_up(dev=False)
+    Path(".venv/.ready").write_text(stamp)
+    assert not environment.is_ready(dev=False)
+    environment.set_up(dev=False)
+    assert environment.is_ready(dev=False)
 
 
 def test_a_moved_checkout_is_set_up_again(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
