@@ -11,8 +11,7 @@ from agent.engines import Engines
 from agent.listening.endpoint import SpeechStarted
 from agent.listening.listener import Failed, Finished, Heard, Listener
 from agent.listening.utterance import Utterance
-from agent.llm.history import History
-from agent.llm.prompts import SYSTEM_PROMPT
+from agent.llm.history import new_history
 from agent.llm.protocol import Message
 from agent.settings import Settings
 from agent.speaking import Speaking
@@ -21,6 +20,8 @@ from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock, seconds
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import EndReason
+
+SPARE_TOKENS = 32  # for the tags around a thought and what else a template may add
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,15 @@ class ListeningFailed:
     error: Exception
 
 
-Event = PartialTranscript | UserSaid | AgentSays | ReplyAudible | TurnEnded | ListeningFailed
+@dataclass(frozen=True)
+class HistoryTrimmed:
+    """The model's context is full: so many of the oldest turns are forgotten from here on."""
+
+    turn: Turn
+    dropped: int
+
+
+Event = HistoryTrimmed | PartialTranscript | UserSaid | AgentSays | ReplyAudible | TurnEnded | ListeningFailed
 
 
 @dataclass
@@ -119,7 +128,7 @@ class Conversation:
         self._clock = clock
         self._track = track
         self._observe = observe
-        self._history = History(settings.llm.system_prompt or SYSTEM_PROMPT)
+        self._history = new_history(settings.llm)
         self._buffer = StartBuffer()
         self._turns = 0
         self._answer: _Answer | None = None
@@ -198,11 +207,22 @@ class Conversation:
             answer.end_reason = answer.end_reason or EndReason.NO_TRANSCRIPT
             return ""
         self._history.add_user(final.text)
+        self._make_room(answer.turn)
         self._observe(UserSaid(answer.turn, final.text))
         answer.thinking = Thinking(
             answer.turn, self._engines, self._settings.llm, self._clock, cause=step, received_ns=received_ns
         )
         return final.text
+
+    def _make_room(self, turn: Turn) -> None:
+        """Forget the oldest turns when the prompt leaves no room for the reply: down to half, so that it is not every
+        turn's fate."""
+        llm, settings = self._engines.llm, self._settings.llm
+        room = llm.context_tokens - settings.thinking_tokens - settings.max_tokens - SPARE_TOKENS
+        if llm.prompt_tokens(self._history.messages()) > room:
+            dropped = self._history.trim(lambda messages: llm.prompt_tokens(messages) <= room // 2)
+            if dropped:
+                self._observe(HistoryTrimmed(turn, dropped))
 
     async def _reply(self, answer: _Answer) -> None:
         turn, thinking = answer.turn, answer.thinking

@@ -7,8 +7,7 @@ from pathlib import Path
 from agent import models
 from agent.engines import Engines, Workers
 from agent.errors import TurnscopeError
-from agent.llm.prompts import SYSTEM_PROMPT
-from agent.llm.protocol import Message
+from agent.llm.history import new_history
 from agent.settings import Settings
 from agent.worker import ThreadWorker
 from profiling.trace.clock import Clock
@@ -49,7 +48,6 @@ def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) 
     from agent.tts.piper import PiperEngine
     from agent.tts.speakable import speakable
 
-    cores = os.cpu_count() or 1
     tell("loading the recogniser")
     vad = SileroVad(models.locate(VAD_MODEL) / "silero_vad.onnx")
     smart_turn = None
@@ -59,9 +57,10 @@ def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) 
     tell("loading the language model")
     llm = LlamaEngine(
         gguf_path(settings.llm.model) or models.locate(settings.llm.model) / "model.gguf",
+        name=None if gguf_path(settings.llm.model) else settings.llm.model,
         context_tokens=settings.llm.context_tokens,
-        threads=settings.llm.threads or max(1, cores - 1),
-        prefill_threads=settings.llm.threads or cores,
+        threads=settings.llm.threads,
+        prefill_threads=settings.llm.threads,
         seed=settings.llm.seed,
         clock=clock,
     )
@@ -74,7 +73,7 @@ def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) 
     )
     tell("warming up")
     asr.warm_up()
-    llm.warm_up([Message("system", settings.llm.system_prompt or SYSTEM_PROMPT)])
+    llm.warm_up(new_history(settings.llm).opening())
     tts.warm_up()
     speakable("Warm 1 up.", settings.language)
     workers = Workers(*(ThreadWorker(name, clock) for name in ("asr", "smart-turn", "llm", "tts")))

@@ -74,7 +74,9 @@ class LlmSettings(_Section):
     model: str = Field(default="smollm2-135m", description="a model's name, or the path of a GGUF file")
     thinking_tokens: int = Field(default=0, ge=0, le=4096, description="budget of unspoken tokens; 0 is off")
     max_tokens: int = Field(default=160, ge=1, le=4096, description="longest reply, in tokens")
-    context_tokens: int = Field(default=2048, ge=256, le=131072)
+    context_tokens: int | None = Field(
+        default=None, ge=256, le=1_048_576, description="default: 2048, or what the model was trained on if less"
+    )
     seed: int = Field(default=0, ge=0, le=2**32 - 2)
     threads: Threads | None = Field(default=None, description="for decode; default: all cores but one")
     system_prompt: str | None = Field(default=None, description="instead of the built-in one")

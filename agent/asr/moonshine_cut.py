@@ -18,9 +18,9 @@ def quietest(powers: NDArray[np.float64], first: int, last: int) -> int:
 def overlap(old: Sequence[str], new: Sequence[str]) -> tuple[int, int] | None:
     """Find where `new`, the words heard from a cut on, begins in `old`, the words heard from well before the cut on.
 
-    Both end at the same moment. Returns (start, length): the first run of equal words of the alignment with the fewest
-    differences (Levenshtein, `new` against any end of `old`); None when there is no run of two, or of all of `new`.
-    Words are compared without case and punctuation.
+    Both end at the same moment. The words are aligned with the fewest differences (Levenshtein, `new` against any end of
+    `old`, without case and punctuation). Returns (start, length) of the first run of equal words; None when it is not
+    the first or second word of `new` that starts it, or when fewer than half of `new` have an equal.
     """
     left, right = [bare(word) for word in old], [bare(word) for word in new]
     cost = np.zeros((len(left) + 1, len(right) + 1), np.int64)
@@ -39,18 +39,14 @@ def overlap(old: Sequence[str], new: Sequence[str]) -> tuple[int, int] | None:
             j -= 1
         else:
             i -= 1
-    return _first_run(pairs[::-1], min(2, len(right)))
+    if not pairs or pairs[-1][1] > 1 or 2 * len(pairs) < len(right):
+        return None
+    start, position = pairs.pop()
+    length = 1
+    while pairs and pairs.pop() == (start + length, position + length):
+        length += 1
+    return start, length
 
 
 def bare(word: str) -> str:
     return re.sub(r"[^\w']", "", word).casefold()
-
-
-def _first_run(pairs: Sequence[tuple[int, int]], at_least: int) -> tuple[int, int] | None:
-    start = 0
-    for end in range(1, len(pairs) + 1):
-        if end == len(pairs) or pairs[end] != (pairs[end - 1][0] + 1, pairs[end - 1][1] + 1):
-            if end - start >= at_least:
-                return pairs[start][0], end - start
-            start = end
-    return None

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from agent.conversation import AgentSays, Event, ListeningFailed, PartialTranscript, TurnEnded, UserSaid
+from agent.conversation import AgentSays, Event, HistoryTrimmed, ListeningFailed, PartialTranscript, TurnEnded, UserSaid
 from agent.scenario import Scenario
 
 REFRESH_S = 0.05
@@ -38,6 +38,11 @@ class LiveDisplay:
                 self._agent += text
             case TurnEnded():
                 self._ended.append(event)
+            case HistoryTrimmed(_, dropped):
+                note = (
+                    f"The model's context is full: it no longer knows the oldest {dropped} turns of this conversation."
+                )
+                self._console.print(note, style="yellow", highlight=False)
             case ListeningFailed(stage, error):
                 self._console.print(f"Listening failed at {stage}: {error}", style="red", markup=False)
             case _:

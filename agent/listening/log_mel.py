@@ -1,7 +1,7 @@
 """Log-mel features as Whisper defines them (Radford et al. 2022, arXiv 2212.04356): what smart-turn listens to.
 
-80 mel bands (Slaney's scale and area normalisation) of a power spectrum over 400 samples with a periodic Hann window every 160
-samples, log10, limited to 8 decades below the loudest, scaled to about -1 to 1.
+80 mel bands (Slaney's scale and area normalisation) of a power spectrum over 400 samples with a periodic Hann window
+every 160 samples, log10, limited to 8 decades below the loudest, scaled to about -1 to 1.
 """
 
 import numpy as np
@@ -18,7 +18,8 @@ _VARIANCE_FLOOR = 1e-7
 
 
 def log_mel(samples: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    """Features float32 (80, length // 160) of the last `length` samples (16 kHz mono), preceded by silence where there are fewer.
+    """Features float32 (80, length // 160) of the last `length` samples (16 kHz mono), preceded by silence where
+    there are fewer.
 
     The wave, silence included, is first brought to zero mean and unit variance.
     """

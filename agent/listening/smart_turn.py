@@ -20,8 +20,8 @@ class SmartTurn:
         check_graph(self._session, path, ["input_features"], ["logits"], "a smart-turn model")
 
     def probability(self, samples: NDArray[np.float32]) -> float:
-        """The probability (0 to 1) that the speaker has finished. `samples`: float32 (n,) 16 kHz mono, the utterance with the
-        silence after it; the last 8 s count."""
+        """The probability (0 to 1) that the speaker has finished. `samples`: float32 (n,) 16 kHz mono, the utterance
+        with the silence after it; the last 8 s count."""
         features = log_mel(samples, round(HEARD_S * CAPTURE_RATE_HZ))
         (probability,) = self._session.run(["logits"], {"input_features": features[None]})
         return float(np.asarray(probability).reshape(-1)[0])

@@ -15,7 +15,8 @@ _CONTEXT_SAMPLES = 64  # the end of the frame before, which the model wants in f
 
 @dataclass(frozen=True)
 class VadFrame:
-    """A frame of 32 ms, `start_sample` to `end_sample` on the capture's sample clock, and its probability of speech (0 to 1)."""
+    """A frame of 32 ms, `start_sample` to `end_sample` on the capture's sample clock, and its probability of speech
+    (0 to 1)."""
 
     start_sample: int
     end_sample: int

@@ -2,7 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
+from agent.llm.prompts import EXAMPLES, SYSTEM_PROMPT
 from agent.llm.protocol import Message
+from agent.settings import LlmSettings
+
+
+def new_history(settings: LlmSettings) -> "History":
+    """The start of a conversation: the user's own system prompt, or the built-in one with its examples."""
+    if settings.system_prompt is not None:
+        return History(settings.system_prompt)
+    return History(SYSTEM_PROMPT, EXAMPLES)
 
 
 class History:

@@ -46,6 +46,11 @@ class LlmEngine(Protocol):
     """A loaded language model with one KV cache. One generation at a time."""
 
     model: str
+    context_tokens: int
+
+    def prompt_tokens(self, messages: Sequence[Message]) -> int:
+        """How many tokens of the context the messages take as a prompt. May be called on the event loop."""
+        ...
 
     def generate(
         self, messages: Sequence[Message], *, thinking_tokens: int, max_tokens: int, should_stop: ShouldStop

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from agent.conversation import AgentSays, PartialTranscript, ReplyAudible, UserSaid
+from agent.conversation import AgentSays, HistoryTrimmed, PartialTranscript, ReplyAudible, UserSaid
+from agent.llm.history import new_history
 from agent.settings import load
 from profiling.critical_path import critical_path
 from profiling.trace import vocabulary as v
@@ -14,6 +15,8 @@ from tests.fakes.engines import silence, speech
 from tests.fakes.talk import Talk, says, talk, utterance
 
 STORY = "Once upon a time there was a dragon, and it lived in a cave by the sea with a very good friend."
+
+OPENING = len(new_history(load().llm).opening())
 
 
 def ms(ns: int) -> float:
@@ -89,7 +92,7 @@ def test_barge_in_silences_the_reply_and_history_keeps_only_what_was_heard() -> 
     assert first.heard and STORY.startswith(first.heard) and len(first.heard.split()) < len(STORY.split())
     assert 3 <= len(first.heard.split()) <= 6  # about 1.3 s at a word every 250 ms
     asked = result.engines.llm.asked[1]  # type: ignore[attr-defined]
-    assert [(m.role, m.content) for m in asked[1:]] == [
+    assert [(m.role, m.content) for m in asked[OPENING:]] == [
         ("user", "tell me a story"),
         ("assistant", first.heard),
         ("user", "stop please"),
@@ -121,7 +124,7 @@ def test_going_on_inside_a_sentence_is_a_cut_off_and_both_halves_are_answered_to
     assert first.turn.end_reason is EndReason.CUT_OFF and first.turn.latency_ns is None and first.heard == ""
     assert second.turn.end_reason is EndReason.COMPLETED
     asked = result.engines.llm.asked[-1]  # type: ignore[attr-defined]
-    assert [(m.role, m.content) for m in asked[1:]] == [("user", "tell me a story and then stop")]
+    assert [(m.role, m.content) for m in asked[OPENING:]] == [("user", "tell me a story and then stop")]
 
 
 def test_a_pause_that_smart_turn_takes_for_unfinished_does_not_end_the_turn() -> None:
@@ -184,6 +187,21 @@ def test_thinking_is_on_the_path_and_never_spoken() -> None:
     assert result.ended[0].reply == "Hi there."
     assert not any("hidden" in e.text for e in result.events if isinstance(e, AgentSays))
     assert result.ended[0].turn.groups[(v.LLM, None)][v.UNSPOKEN_TOKENS] == 32
+
+
+def test_a_full_context_forgets_the_oldest_turns_and_says_so() -> None:
+    def small(result: Talk) -> None:
+        opening = result.engines.llm.prompt_tokens(new_history(load().llm).opening())
+        result.engines.llm.context_tokens = opening + 160 + 32 + 40  # type: ignore[attr-defined]
+
+    hello = [says("hello how are you", "absolute" if i == 0 else "reply_end", 0.5) for i in range(6)]
+    result = talk(hello, [STORY] * 6, prepare=small)
+    assert [ended.turn.end_reason for ended in result.ended] == [EndReason.COMPLETED] * 6
+    trimmed = [event for event in result.events if isinstance(event, HistoryTrimmed)]
+    assert trimmed and all(event.dropped >= 1 for event in trimmed)
+    room = result.engines.llm.context_tokens - 160 - 32
+    asked = result.engines.llm.asked  # type: ignore[attr-defined]
+    assert all(result.engines.llm.prompt_tokens(messages) <= room for messages in asked)
 
 
 @pytest.mark.parametrize("stage", ["asr", "llm", "tts"])

@@ -122,7 +122,11 @@ class FakeLlm:
     prefill_cost_s: float = 0.08
     token_cost_s: float = 0.01
     fail_next: bool = False
+    context_tokens: int = 4096
     asked: list[list[Message]] = field(default_factory=list[list[Message]])
+
+    def prompt_tokens(self, messages: Sequence[Message]) -> int:
+        return sum(len(message.content.split()) for message in messages)
 
     def generate(
         self, messages: Sequence[Message], *, thinking_tokens: int, max_tokens: int, should_stop: ShouldStop
@@ -133,7 +137,7 @@ class FakeLlm:
             raise RuntimeError("the language model broke")
         start_ns = self.clock.now_ns()
         self.clock.work(self.prefill_cost_s)
-        tokens = sum(len(message.content.split()) for message in messages)
+        tokens = self.prompt_tokens(messages)
         yield Prefill(start_ns, self.clock.now_ns(), tokens, 0, tokens)
         reply = self.replies.pop(0) if self.replies else "I see."
         for _ in range(thinking_tokens):
