@@ -134,11 +134,6 @@ class LlamaEngine:
         """Length of the prompt for a reply to these messages."""
         return len(self._prompt(self._template.render(messages, thinking=False), messages).tokens)
 
-    def fits(self, messages: Sequence[Message], *, thinking_tokens: int, max_tokens: int) -> bool:
-        """Whether the prompt and a reply of full length fit the context; `generate` itself needs room for one spoken
-        token only."""
-        return self.prompt_tokens(messages) + self._thought_room(thinking_tokens) + max_tokens <= self.context_tokens
-
     def close(self) -> None:
         """Free the model. The engine cannot be used afterwards."""
         self._generation += 1

@@ -212,7 +212,7 @@ def test_too_long_a_conversation_is_refused_and_trimmed_by_turns(engine: LlamaEn
     history.add_user("And now?")
     with pytest.raises(TurnscopeError, match="context of smollm2-135m has 512: drop its oldest turns"):
         list(engine.generate(history.messages(), thinking_tokens=0, max_tokens=8, should_stop=never))
-    dropped = history.trim(lambda messages: engine.fits(messages, thinking_tokens=8, max_tokens=40))
+    dropped = history.trim(lambda messages: engine.prompt_tokens(messages) <= 512 - 40 - 8 - 6)
     assert 0 < dropped < 30
     kept = history.messages()
     assert kept[0] == Message("system", SHORT) and f"number {dropped}," in kept[1].content
