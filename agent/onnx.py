@@ -1,14 +1,11 @@
 """Opening ONNX models: one place for threads, log level and the sentences that a missing or wrong file gives."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read at import: no device id, no database in the user's cache
 
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors  # pyright: ignore[reportAttributeAccessIssue]

@@ -20,7 +20,6 @@ from agent.asr.protocol import ShouldStop, Transcript
 from profiling.trace.clock import Clock, SystemClock
 
 _TOKENS_PER_S, _TOKENS_MORE = 6.5, 2
-_MODE, _USUAL = 1, 4.5
 _SPAN = 160  # samples (10 ms) over which loudness is measured
 _SHORTEST_S = 0.1  # less sound is not decoded
 _SILENT_POWER = 10 ** (-60 / 10)  # a segment that is nowhere louder (over 10 ms) is not decoded
@@ -44,13 +43,19 @@ class MoonshineEngine:
     """An `AsrEngine`. Streams share the model and may be interleaved; one step at a time per engine."""
 
     def __init__(
-        self, folder: Path, *, threads: int = 1, clock: Clock | None = None, segment_limit_s: float = 6.0
+        self,
+        folder: Path,
+        *,
+        name: str | None = None,
+        threads: int = 1,
+        clock: Clock | None = None,
+        segment_limit_s: float = 5.0,
     ) -> None:
         """Load the model in `folder`: frontend.onnx, encoder.onnx, decoder.onnx, tokenizer.bin.
 
         `segment_limit_s` bounds what a step encodes. Raises TurnscopeError when a file is missing or of the wrong kind.
         """
-        self.model = folder.name
+        self.model = name or folder.name
         self._model = _Model(
             Frontend(folder / "frontend.onnx", threads),
             Encoder(folder / "encoder.onnx", threads),
@@ -141,18 +146,10 @@ class MoonshineStream:
             return Hypothesis(forced, 0, False)
         self.encoded_s += sound.seconds + SILENCE_S
         encoded = self._model.encoder.run(sound)
-        hypothesis = self._model.decoder.greedy(
-            encoded, self._most_tokens(sound), should_stop, forced=forced, draft=draft
-        )
+        max_tokens = round(sound.seconds * _TOKENS_PER_S) + _TOKENS_MORE
+        hypothesis = self._model.decoder.greedy(encoded, max_tokens, should_stop, forced=forced, draft=draft)
         self.evaluated_tokens += hypothesis.evaluated
         return hypothesis
-
-    def _most_tokens(self, sound: Sound) -> int:
-        if sound is not self._sound or _MODE == 0:
-            return round(sound.seconds * _TOKENS_PER_S) + _TOKENS_MORE
-        usual = round(sound.seconds * _USUAL) + _TOKENS_MORE
-        grown = len(self._tokens) + round((len(sound) - self._decoded) / RATE_HZ * _TOKENS_PER_S) + 3
-        return min(max(usual, grown), round(sound.seconds * _TOKENS_PER_S) + _TOKENS_MORE)
 
     def _cut(self, should_stop: ShouldStop) -> None:
         """Commit what was said before the quietest recent point and go on with a segment that begins there."""

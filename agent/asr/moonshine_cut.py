@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_SMOOTHING = 6  # spans (60 ms): a shorter dip is a stop consonant, not a gap between words
+_SMOOTHING = 10  # spans (100 ms): a shorter dip is a stop consonant, not a gap between words
 
 
 def quietest(powers: NDArray[np.float64], first: int, last: int) -> int:
-    """Of the spans (10 ms) from `first` to `last`, the one in the middle of the quietest 60 ms."""
+    """Of the spans (10 ms) from `first` to `last`, the one in the middle of the quietest 100 ms."""
     smoothed = np.convolve(powers, np.full(_SMOOTHING, 1 / _SMOOTHING), mode="same")
     return first + int(np.argmin(smoothed[first:last]))
 

@@ -18,7 +18,6 @@ SILENCE_S = SILENCE_FRAMES * HOP / RATE_HZ
 itself: in 80 windows cut out of running speech, 13 got four words or more wrong without the silence, 2 with it."""
 _LAYERS, _HEADS, _HEAD_SIZE = 8, 8, 52
 _LOOP_TOKENS = 9
-_DRAFT_AFTER_MISS = 1  # draft tokens tried again beside the token that the draft got wrong
 
 Cache = Mapping[str, NDArray[np.float32]]
 
@@ -78,10 +77,11 @@ class Decoder:
         tokens = list(forced)
         feed = [START, *forced, *draft[: max(0, max_tokens - len(forced))]]
         row = len(forced)  # of `feed`, the row that predicts the next token
+        likely_last = draft[-1] if draft else START  # a new word most often comes before the old full stop
+        if len(feed) == 1:
+            feed = [*feed, likely_last]
         past, cached, evaluated = self._empty, 0, 0
         while not should_stop():
-            if len(feed) == 1:
-                feed = [*feed, START]  # never alone
             best, past = self._evaluate(feed, encoded, past)
             evaluated += len(feed)
             while True:
@@ -96,8 +96,7 @@ class Decoder:
                 row += 1
             cached += row + 1
             past = {name: value[:, :, :cached] for name, value in past.items()}
-            rest = len(tokens) - len(forced)
-            feed, row = [token, *draft[rest : rest + _DRAFT_AFTER_MISS]], 0
+            feed, row = [token, likely_last], 0
         return Hypothesis(tuple(tokens), evaluated, False)
 
     def _evaluate(self, feed: Sequence[int], encoded: Cache, past: Cache) -> tuple[NDArray[np.int64], Cache]:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 
+from agent.cli import consoles
 from agent.errors import TurnscopeError
 from profiling.report.terminal import print_summary, print_turn
 from profiling.run import load_run
@@ -19,10 +19,10 @@ def explain(run: str) -> None:
 
     RUN is a run folder, its run.json or its trace.jsonl; without one, the newest folder under ./runs.
     """
-    console = Console()
+    console, notes = consoles.output(), consoles.notes()
     loaded = load_run(newest_run(RUNS) if run == "latest" else Path(run))
     for warning in loaded.warnings:
-        Console(stderr=True).print(warning, style="yellow", markup=False, highlight=False)
+        consoles.note(notes, warning)
     for number, (turn, content) in enumerate(zip(loaded.turns, loaded.contents, strict=True), 1):
         print_turn(console, turn, number, content and content.transcript, content and content.reply)
     print_summary(console, loaded.turns)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from agent.cli import consoles
 from agent.conversation import AgentSays, Event, HistoryTrimmed, ListeningFailed, PartialTranscript, TurnEnded, UserSaid
 from agent.scenario import Scenario
 
@@ -42,9 +43,9 @@ class LiveDisplay:
                 note = (
                     f"The model's context is full: it no longer knows the oldest {dropped} turns of this conversation."
                 )
-                self._console.print(note, style="yellow", highlight=False)
+                consoles.note(self._console, note)
             case ListeningFailed(stage, error):
-                self._console.print(f"Listening failed at {stage}: {error}", style="red", markup=False)
+                consoles.note(self._console, f"Listening failed at {stage}: {error}")
             case _:
                 return
         self._changed = True

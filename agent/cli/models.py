@@ -1,9 +1,9 @@
 """`turnscope models`: which model files there are, and fetching them."""
 
 import click
-from rich.console import Console
 
 from agent import models as store
+from agent.cli import consoles
 
 
 @click.group(invoke_without_command=True)
@@ -11,11 +11,11 @@ from agent import models as store
 def models(context: click.Context) -> None:
     """List the models: stage, licence, size, source, and whether they are here."""
     if context.invoked_subcommand is None:
-        Console().print(store.models_table())
+        consoles.output().print(store.models_table())
 
 
 @models.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def fetch(names: tuple[str, ...]) -> None:
     """Fetch, verify and convert models; without a NAME, those that the default pipeline needs."""
-    store.fetch(list(names) or store.embedded_models(), Console(stderr=True))
+    store.fetch(list(names) or store.embedded_models(), consoles.notes())

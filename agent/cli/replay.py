@@ -12,6 +12,7 @@ from rich.console import Console
 
 from agent import models
 from agent.audio.stereo_writer import StereoWriter
+from agent.cli import consoles
 from agent.cli.live import LiveDisplay
 from agent.cli.session import ConversationRecording, Session
 from agent.conversation import Event, TurnEnded
@@ -76,10 +77,10 @@ def replay(
         },
     )
     loaded = [load_scenario(name) for name in scenarios or DEFAULT_SCENARIOS]
-    console, notes = Console(), Console(stderr=True)
+    console, notes = consoles.output(), consoles.notes()
     for scenario in loaded:
         for warning in scenario.warnings:
-            notes.print(warning, style="yellow", markup=False, highlight=False)
+            consoles.note(notes, warning)
     collector = _collector(otlp) if otlp else None
     names = needed_models(settings)
     models.ensure(names, notes)
@@ -136,10 +137,10 @@ def _print_end(console: Console, notes: Console, session: Session, scenarios: Se
     if session.turns:
         print_summary(console, session.turns)
     if session.problem:
-        notes.print(session.problem, style="yellow", markup=False, highlight=False)
+        consoles.note(notes, session.problem)
     expected = sum(scenario.expect_turns for scenario in scenarios)
     if session.complete and len(session.turns) != expected:
-        console.print(f"Expected {expected} turns, heard {len(session.turns)}.", style="yellow", highlight=False)
+        consoles.note(notes, f"Expected {expected} turns, heard {len(session.turns)}.")
     state = "" if session.complete else "Stopped early; what was recorded is kept. "
     for line in (
         f"\n{state}Run folder: {session.writer.folder}",

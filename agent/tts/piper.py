@@ -74,6 +74,7 @@ class PiperEngine:
         self,
         folder: Path,
         *,
+        name: str | None = None,
         threads: int = 1,
         clock: Clock | None = None,
         phonemizer: PhonemizerName = "espeak",
@@ -85,7 +86,7 @@ class PiperEngine:
 
         Raises TurnscopeError when a file is missing or of the wrong kind, or the phonemizer's package is not installed.
         """
-        self.model = folder.name
+        self.model = name or folder.name
         self._voice = Voice.read(folder / "voice.json")
         self.sample_rate = self._voice.sample_rate
         self._phonemize = open_phonemizer(phonemizer, self._voice.espeak_voice)

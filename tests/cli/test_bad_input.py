@@ -154,6 +154,10 @@ def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_what_fitted(tmp_pat
 
 
 def test_output_into_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m agent.cli models | head -n 1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and "Traceback" not in done.stderr
+    replay = f"replay go-forward --runs {tmp_path}"
+    for arguments in ("models", replay):
+        command = f"set -o pipefail; {sys.executable} -m agent.cli {arguments} | head -n 1"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=90)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    (folder,) = tmp_path.iterdir()
+    assert len(load_run(folder).turns) == 1
