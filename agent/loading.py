@@ -53,7 +53,9 @@ def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) 
     smart_turn = None
     if settings.endpoint.asks_smart_turn:
         smart_turn = SmartTurn(models.locate(SMART_TURN_MODEL) / "smart_turn.onnx")
-    asr = MoonshineEngine(models.locate(settings.asr.model), name=settings.asr.model, threads=settings.asr.threads, clock=clock)
+    asr = MoonshineEngine(
+        models.locate(settings.asr.model), name=settings.asr.model, threads=settings.asr.threads, clock=clock
+    )
     tell("loading the language model")
     llm = LlamaEngine(
         gguf_path(settings.llm.model) or models.locate(settings.llm.model) / "model.gguf",

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
-
 import onnxruntime
+from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors  # pyright: ignore[reportAttributeAccessIssue]
 
 from agent.errors import TurnscopeError

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from agent.audio.pace import sleep_until
 from agent.audio.playout import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
-from agent.conversation import Conversation, Event, PartialTranscript, ReplyAudible, TurnEnded, UserSaid
+from agent.conversation import Conversation
 from agent.engines import Engines
+from agent.events import Event, PartialTranscript, ReplyAudible, TurnEnded, UserSaid
 from agent.scenario import Scenario, Utterance
 from agent.settings import Settings
 from profiling.trace.clock import Clock

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from agent.cli import consoles
-from agent.conversation import AgentSays, Event, HistoryTrimmed, ListeningFailed, PartialTranscript, TurnEnded, UserSaid
+from agent.events import AgentSays, Event, HistoryTrimmed, ListeningFailed, PartialTranscript, TurnEnded, UserSaid
 from agent.scenario import Scenario
 
 REFRESH_S = 0.05

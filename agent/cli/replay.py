@@ -15,8 +15,8 @@ from agent.audio.stereo_writer import StereoWriter
 from agent.cli import consoles
 from agent.cli.live import LiveDisplay
 from agent.cli.session import ConversationRecording, Session
-from agent.conversation import Event, TurnEnded
 from agent.errors import TurnscopeError
+from agent.events import Event, TurnEnded
 from agent.loading import gguf_path, load_engines, needed_models
 from agent.replay import ScenarioStarted
 from agent.replay import replay as play

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from agent.audio.resample import Resampler
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.audio.stereo_writer import StereoWriter
-from agent.conversation import Event, TurnEnded
+from agent.events import Event, TurnEnded
 from profiling.run import RunWriter
 from profiling.trace.spans import TurnContent
 from profiling.trace.timeline import Turn

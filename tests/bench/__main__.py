@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
-from agent.conversation import Event, TurnEnded
 from agent.engines import Engines
+from agent.events import Event, TurnEnded
 from agent.loading import load_engines
 from agent.replay import ScenarioStarted, replay
 from agent.scenario import bundled, load_scenario

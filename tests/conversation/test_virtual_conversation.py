@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from agent.conversation import AgentSays, HistoryTrimmed, PartialTranscript, ReplyAudible, UserSaid
+from agent.events import AgentSays, HistoryTrimmed, PartialTranscript, ReplyAudible, UserSaid
 from agent.llm.history import new_history
 from agent.settings import load
 from profiling.critical_path import critical_path

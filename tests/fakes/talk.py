@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.audio.wav import Recording
-from agent.conversation import Event, TurnEnded
 from agent.engines import Engines
+from agent.events import Event, TurnEnded
 from agent.replay import ScenarioStarted, replay
 from agent.scenario import Scenario, Utterance
 from agent.settings import Settings, load
