@@ -1,9 +1,9 @@
 """Moonshine, an offline recogniser, used as a streaming one.
 
-Each step encodes the current segment of the utterance anew and verifies the last hypothesis as a draft, so its text is what
-plain greedy decoding of the same sound gives. A segment that reaches its limit is cut at its quietest recent point. The
-sound from the cut on is heard twice, by the old segment and by the new one; the words on which both agree are where the new
-one takes over: it is made to begin with them as the old one wrote them, and what stands before them is committed.
+Each step encodes the current segment of the utterance anew and verifies the last hypothesis as a draft, so its text is
+what plain greedy decoding of the same sound gives. A segment that reaches its limit is cut at its quietest recent point.
+The sound from the cut on is then heard twice, by the old segment and by the new one. Where their words begin to agree the
+new one takes over: it is made to begin with those words as the old one wrote them, and what stands before them is committed.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from agent.asr.moonshine_tokenizer import Tokenizer
 from agent.asr.protocol import ShouldStop, Transcript
 from profiling.trace.clock import Clock, SystemClock
 
-_TOKENS_PER_S, _TOKENS_MORE = 6.5, 2
-_SPAN = 160  # samples (10 ms) over which loudness is measured
-_SHORTEST_S = 0.1  # less sound is not decoded
-_SILENT_POWER = 10 ** (-60 / 10)  # a segment that is nowhere louder (over 10 ms) is not decoded
+_TOKENS_PER_S, _TOKENS_MORE = 6.5, 2  # more than that is not speech
+_LOUDNESS_SPAN = 160  # samples (10 ms)
+_SILENT_POWER = 10 ** (-60 / 10)  # a segment that is nowhere louder is not decoded
+_SHORTEST_S = 0.1  # nor is one that is shorter
 _CUT_FROM_S, _CUT_TO_S = 2.4, 1.0  # a segment is cut so long before its end
-_OVER_LIMIT_S = 1.6  # for so long beyond the limit a cut waits until both sides agree on words
-_EDGE_WORDS = 2
-_CARRIED_WORDS = 3  # of those, so many are carried over the cut
+_OVER_LIMIT_S = 1.6  # for so long beyond the limit a cut waits for words on which both sides agree
+_CARRIED_WORDS = 3  # at most so many of them are carried over the cut,
+_UNSURE_WORDS = 2  # but not the last two: their sound may not be complete
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,16 @@ class MoonshineEngine:
     """An `AsrEngine`. Streams share the model and may be interleaved; one step at a time per engine."""
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        name: str | None = None,
-        threads: int = 1,
-        clock: Clock | None = None,
-        segment_limit_s: float = 5.0,
+        self, folder: Path, *, threads: int = 1, clock: Clock | None = None, segment_limit_s: float = 5.0
     ) -> None:
         """Load the model in `folder`: frontend.onnx, encoder.onnx, decoder.onnx, tokenizer.bin.
 
-        `segment_limit_s` bounds what a step encodes. Raises TurnscopeError when a file is missing or of the wrong kind.
+        `segment_limit_s`, at least 3, bounds what a step encodes. Raises TurnscopeError when a file is missing or of the
+        wrong kind.
         """
-        self.model = name or folder.name
+        if segment_limit_s < 3:
+            raise ValueError(f"segment_limit_s is {segment_limit_s}: shorter than what a cut looks at")
+        self.model = folder.name
         self._model = _Model(
             Frontend(folder / "frontend.onnx", threads),
             Encoder(folder / "encoder.onnx", threads),
@@ -69,8 +66,10 @@ class MoonshineEngine:
         return MoonshineStream(self._model, self._clock, self._segment_limit_s)
 
     def warm_up(self) -> None:
-        """Two steps over noise: all graphs, with and without a cache."""
-        noise = np.random.default_rng(0).normal(0, 0.05, RATE_HZ).astype(np.float32)
+        """Two steps over noise that swells like syllables: every graph, the decoder with and without a cache."""
+        times = np.arange(RATE_HZ) / RATE_HZ
+        swell = np.square(np.sin(2 * np.pi * 4 * times))
+        noise = (np.random.default_rng(0).normal(0, 0.1, RATE_HZ) * swell).astype(np.float32)
         stream = self.open()
         stream.step(noise, lambda: False)
         stream.finalize(noise, lambda: False)
@@ -79,21 +78,21 @@ class MoonshineEngine:
 class MoonshineStream:
     """An `AsrStream`: the text committed so far and the segment that is still heard.
 
-    A step that is stopped has taken its samples; its transcript is that of the last step that was not.
+    A step that is stopped has taken its samples and changed nothing else; its transcript is the one before.
     """
 
     def __init__(self, model: _Model, clock: Clock, segment_limit_s: float) -> None:
         self.encoded_s = 0.0
-        """The sound encoded so far, in seconds; a second of speech is encoded once for each step that its segment lives."""
+        """Seconds of sound encoded so far. A second of speech is encoded once in each step that its segment lives."""
         self.evaluated_tokens = 0
-        """The decoder positions evaluated so far."""
+        """Decoder positions evaluated so far."""
         self._model = model
         self._clock = clock
         self._segment_limit_s = segment_limit_s
         self._committed: tuple[int, ...] = ()
-        self._carried: tuple[int, ...] = ()  # what the segment's hypothesis begins with
-        self._tokens: tuple[int, ...] = ()  # the segment's last complete hypothesis
-        self._decoded = 0  # how much of the segment it covers
+        self._carried: tuple[int, ...] = ()  # what the segment's hypothesis is made to begin with
+        self._tokens: tuple[int, ...] = ()  # the segment's hypothesis
+        self._heard = 0  # samples of the segment that the hypothesis covers
         self._sound = Sound(model.frontend)
 
     def step(self, samples: NDArray[np.float32], should_stop: ShouldStop) -> Transcript:
@@ -102,92 +101,81 @@ class MoonshineStream:
             room = self._room()
             self._sound.push(samples[:room])
             samples = samples[room:]
-            self._decode_segment(should_stop)
-            if self._sound.seconds >= self._segment_limit_s:
+            self._hear(should_stop)
+            if self._sound.seconds >= self._segment_limit_s and self._heard == len(self._sound):
                 self._cut(should_stop)
             if not len(samples):
                 break
-        text = self._model.tokenizer.text(self._committed + self._tokens)
-        return Transcript(
-            tidy(text),
-            start_ns,
-            self._clock.now_ns(),
-            self.encoded_s - encoded_s,
-            self.evaluated_tokens - tokens,
-        )
+        text = tidy(self._model.tokenizer.text(self._committed + self._tokens))
+        end_ns = self._clock.now_ns()
+        return Transcript(text, start_ns, end_ns, self.encoded_s - encoded_s, self.evaluated_tokens - tokens)
 
     def finalize(self, samples: NDArray[np.float32], should_stop: ShouldStop) -> Transcript:
         return self.step(samples, should_stop)
 
     def _room(self) -> int:
-        """How many samples the segment may grow by before it is decoded and, at its limit, cut."""
-        room_s = max(self._segment_limit_s - self._sound.seconds, _OVER_LIMIT_S / 2)
-        return round(room_s * RATE_HZ)
+        """How many samples the segment may grow by before it is heard and, at its limit, cut."""
+        return round(max(self._segment_limit_s - self._sound.seconds, _OVER_LIMIT_S / 2) * RATE_HZ)
 
-    def _decode_segment(self, should_stop: ShouldStop) -> None:
-        if len(self._sound) == self._decoded:
-            return
-        hypothesis = self._decode(
-            self._sound, should_stop, forced=self._carried, draft=self._tokens[len(self._carried) :]
-        )
-        if hypothesis.complete:
-            self._tokens, self._decoded = hypothesis.tokens, len(self._sound)
-
-    def _decode(
-        self,
-        sound: Sound,
-        should_stop: ShouldStop,
-        forced: tuple[int, ...] = (),
-        draft: tuple[int, ...] = (),
-    ) -> Hypothesis:
-        if sound.seconds < _SHORTEST_S or sound.powers(_SPAN).max() < _SILENT_POWER:
-            return Hypothesis(forced, 0, True)
-        if should_stop():
-            return Hypothesis(forced, 0, False)
-        self.encoded_s += sound.seconds + SILENCE_S
-        encoded = self._model.encoder.run(sound)
-        max_tokens = round(sound.seconds * _TOKENS_PER_S) + _TOKENS_MORE
-        hypothesis = self._model.decoder.greedy(encoded, max_tokens, should_stop, forced=forced, draft=draft)
-        self.evaluated_tokens += hypothesis.evaluated
-        return hypothesis
+    def _hear(self, should_stop: ShouldStop) -> None:
+        """Bring the hypothesis up to the segment's end."""
+        if self._heard < len(self._sound):
+            hypothesis = self._decode(self._sound, should_stop, self._carried, self._tokens)
+            if hypothesis.complete:
+                self._tokens, self._heard = hypothesis.tokens, len(self._sound)
 
     def _cut(self, should_stop: ShouldStop) -> None:
-        """Commit what was said before the quietest recent point and go on with a segment that begins there."""
-        if self._decoded != len(self._sound):
-            return
-        first, last = (len(self._sound) - round(before_s * RATE_HZ) for before_s in (_CUT_FROM_S, _CUT_TO_S))
-        at = quietest(self._sound.powers(_SPAN), first // _SPAN, last // _SPAN) * _SPAN
+        """Commit what was said before the quietest recent point, and let a segment begin there."""
+        earliest, latest = (len(self._sound) - round(back_s * RATE_HZ) for back_s in (_CUT_FROM_S, _CUT_TO_S))
+        loudness = self._sound.powers(_LOUDNESS_SPAN)
+        at = quietest(loudness, earliest // _LOUDNESS_SPAN, latest // _LOUDNESS_SPAN) * _LOUDNESS_SPAN
         rest = self._sound.after(at)
         heard = self._decode(rest, should_stop)
         if not heard.complete:
             return
         old, new = self._model.tokenizer.words(self._tokens), self._model.tokenizer.words(heard.tokens)
-        both = overlap(self._texts(old), self._texts(new))
-        if both is not None:
-            start, length = both
-            carried = max(1, min(length, _CARRIED_WORDS, len(old) - start - _EDGE_WORDS))
-            self._begin(rest, old[:start], old[start : start + carried], old[start:])
-        elif not new:
-            self._begin(rest, old, [], [])
-        elif self._sound.seconds >= self._segment_limit_s + _OVER_LIMIT_S:
-            before = self._decode(self._sound.before(at), should_stop, forced=self._carried)
+        agreed = overlap(self._texts(old), self._texts(new))
+        if agreed is not None:
+            start, length = agreed
+            carried = max(1, min(length, _CARRIED_WORDS, len(old) - start - _UNSURE_WORDS))
+            self._begin(rest, sum(old[:start], ()), sum(old[start : start + carried], ()), sum(old[start:], ()))
+        elif not new or self._sound.seconds >= self._segment_limit_s + _OVER_LIMIT_S:
+            before = self._decode(self._sound.before(at), should_stop, self._carried, self._tokens)
             if before.complete:
-                self._begin(rest, [before.tokens], [], new)
+                self._begin(rest, before.tokens, (), heard.tokens)
 
     def _begin(
+        self, sound: Sound, committed: tuple[int, ...], carried: tuple[int, ...], tokens: tuple[int, ...]
+    ) -> None:
+        """Commit, and go on with the segment `sound`, of which `tokens` is the hypothesis."""
+        self._committed += committed
+        self._carried, self._tokens = carried, tokens
+        self._sound, self._heard = sound, len(sound)
+
+    def _decode(
         self,
         sound: Sound,
-        commit: list[tuple[int, ...]],
-        carried: list[tuple[int, ...]],
-        words: list[tuple[int, ...]],
-    ) -> None:
-        self._committed += sum(commit, ())
-        self._carried, self._tokens = sum(carried, ()), sum(words, ())
-        self._sound, self._decoded = sound, len(sound)
+        should_stop: ShouldStop,
+        carried: tuple[int, ...] = (),
+        last: tuple[int, ...] = (),
+    ) -> Hypothesis:
+        """What is said in `sound`, given what it begins with; `last` is the hypothesis before, carried words included."""
+        if sound.seconds < _SHORTEST_S or sound.powers(_LOUDNESS_SPAN).max() < _SILENT_POWER:
+            return Hypothesis(carried, 0, True)
+        if should_stop():
+            return Hypothesis(carried, 0, False)
+        encoded = self._model.encoder.run(sound)
+        self.encoded_s += sound.seconds + SILENCE_S
+        most = round(sound.seconds * _TOKENS_PER_S) + _TOKENS_MORE
+        draft = last[len(carried) :]
+        hypothesis = self._model.decoder.greedy(encoded, most, should_stop, forced=carried, draft=draft)
+        self.evaluated_tokens += hypothesis.evaluated
+        return hypothesis
 
     def _texts(self, words: list[tuple[int, ...]]) -> list[str]:
         return [self._model.tokenizer.text(word) for word in words]
 
 
 def tidy(text: str) -> str:
-    return " ".join(text.split())
+    """The text without the model's stray quotation marks at either end, and with single spaces."""
+    return " ".join(text.split()).strip(' "“”')

@@ -66,6 +66,7 @@ class Voice:
             )
         return voice
 
+
 class PiperEngine:
     """A `TtsEngine`. One phrase at a time; a phrase's state lives in its generator, so a phrase may be dropped at any
     point."""
