@@ -1,9 +1,10 @@
 """Moonshine, an offline recogniser, used as a streaming one.
 
 Each step encodes the current segment of the utterance anew and verifies the last hypothesis as a draft, so its text is
-what plain greedy decoding of the same sound gives. A segment that reaches its limit is cut at its quietest recent point.
-The sound from the cut on is then heard twice, by the old segment and by the new one. Where their words begin to agree the
-new one takes over: it is made to begin with those words as the old one wrote them, and what stands before them is committed.
+what plain greedy decoding of the same sound gives. A segment that reaches its limit is cut at its quietest recent
+point. The sound from the cut on is then heard twice, by the old segment and by the new one. Where their words begin to
+agree the new one takes over: it is made to begin with those words as the old one wrote them, and what stands before
+them is committed.
 """
 
 from dataclasses import dataclass
@@ -47,8 +48,8 @@ class MoonshineEngine:
     ) -> None:
         """Load the model in `folder`: frontend.onnx, encoder.onnx, decoder.onnx, tokenizer.bin.
 
-        `segment_limit_s`, at least 3, bounds what a step encodes. Raises TurnscopeError when a file is missing or of the
-        wrong kind.
+        `segment_limit_s`, at least 3, bounds what a step encodes. Raises TurnscopeError when a file is missing or of
+        the wrong kind.
         """
         if segment_limit_s < 3:
             raise ValueError(f"segment_limit_s is {segment_limit_s}: shorter than what a cut looks at")
@@ -159,7 +160,7 @@ class MoonshineStream:
         carried: tuple[int, ...] = (),
         last: tuple[int, ...] = (),
     ) -> Hypothesis:
-        """What is said in `sound`, given what it begins with; `last` is the hypothesis before, carried words included."""
+        """What is said in `sound`, which begins with the `carried` words; `last` is the hypothesis before, a draft."""
         if sound.seconds < _SHORTEST_S or sound.powers(_LOUDNESS_SPAN).max() < _SILENT_POWER:
             return Hypothesis(carried, 0, True)
         if should_stop():

@@ -16,11 +16,11 @@ def quietest(powers: NDArray[np.float64], first: int, last: int) -> int:
 
 
 def overlap(old: Sequence[str], new: Sequence[str]) -> tuple[int, int] | None:
-    """Find where `new`, the words heard from a cut on, begins in `old`, the words heard from well before the cut on.
+    """Find where `new`, the words heard from a cut on, begins in `old`, the words heard from well before it on.
 
-    Both end at the same moment. The words are aligned with the fewest differences (Levenshtein, `new` against any end of
-    `old`, without case and punctuation). Returns (start, length) of the first run of equal words; None when it is not
-    the first or second word of `new` that starts it, or when fewer than half of `new` have an equal.
+    Both end at the same moment. The words are aligned with the fewest differences (Levenshtein, `new` against any end
+    of `old`, without case and punctuation). Returns start and length, in `old`, of the first run of equal words; None
+    when it is not the first or second word of `new` that starts it, or when fewer than half of `new` have an equal.
     """
     left, right = [bare(word) for word in old], [bare(word) for word in new]
     cost = np.zeros((len(left) + 1, len(right) + 1), np.int64)

@@ -14,10 +14,10 @@ from agent.onnx import check_graph, open_session, run
 START, END = 1, 2  # token ids
 SILENCE_FRAMES = 33
 SILENCE_S = SILENCE_FRAMES * HOP / RATE_HZ
-"""The segment is encoded with 0.4 s of silence after it. On sound that breaks off, Moonshine tends to jump back and repeat
-itself: in 80 windows cut out of running speech, 13 got four words or more wrong without the silence, 2 with it."""
+"""A segment is encoded with 0.4 s of silence after it. On sound that breaks off, Moonshine tends to jump back and
+repeat itself: of 80 windows cut out of running speech, 13 had four wrong words or more without it, 2 with it."""
 _LAYERS, _HEADS, _HEAD_SIZE = 8, 8, 52
-_LOOP_TOKENS = 9
+_LOOP_COPIES, _LOOP_TOKENS = 3, 9
 
 Cache = Mapping[str, NDArray[np.float32]]
 
@@ -47,9 +47,9 @@ class Encoder:
 class Decoder:
     """The graph of the decoder: tokens and caches in, logits and the longer cache out.
 
-    The graph scales the activations of each position on their own, and it is always run on two positions or more (matrix
-    products of one row round otherwise), so the logits of a position are the same to the bit whatever is evaluated beside
-    it. That is what makes a verified draft equal to plain greedy decoding.
+    The graph scales the activations of each position on their own, and it is always run on two positions or more
+    (matrix products of one row round otherwise), so the logits of a position are the same to the bit whatever is
+    evaluated beside it. That is what makes a verified draft equal to plain greedy decoding.
     """
 
     def __init__(self, path: Path, threads: int) -> None:
@@ -89,8 +89,8 @@ class Decoder:
                 if token == END or len(tokens) >= max_tokens:
                     return Hypothesis(tuple(tokens), evaluated, True)
                 tokens.append(token)
-                if period := _loop_period(tokens):
-                    return Hypothesis(tuple(_without_loop(tokens, period)), evaluated, True)
+                if end := before_loop(tokens):
+                    return Hypothesis(tuple(tokens[:end]), evaluated, True)
                 if row + 1 == len(feed) or feed[row + 1] != token:
                     break
                 row += 1
@@ -110,18 +110,14 @@ def _cache_names(side: str) -> list[str]:
     return [f"past_key_values.{layer}.{side}.{part}" for layer in range(_LAYERS) for part in ("key", "value")]
 
 
-def _loop_period(tokens: Sequence[int]) -> int:
-    """The length of a phrase that `tokens` end in three copies or more of, `_LOOP_TOKENS` or more in all; 0 for none."""
-    for period in range(1, len(tokens) // 3 + 1):
-        span = max(3 * period, -(-_LOOP_TOKENS // period) * period)
-        if len(tokens) >= span and tokens[-span:-period] == tokens[-span + period :]:
-            return period
-    return 0
-
-
-def _without_loop(tokens: Sequence[int], period: int) -> Sequence[int]:
-    """`tokens` with one copy of the phrase that they end in copies of."""
-    end = len(tokens)
-    while end >= 2 * period and tokens[end - 2 * period : end - period] == tokens[end - period : end]:
-        end -= period
-    return tokens[:end]
+def before_loop(tokens: Sequence[int]) -> int | None:
+    """When `tokens` end in three copies or more of one phrase, nine tokens or more in all: how many tokens there are up
+    to the end of the first copy. None when they do not."""
+    for period in range(1, len(tokens) // _LOOP_COPIES + 1):
+        copies = max(_LOOP_COPIES, -(-_LOOP_TOKENS // period))
+        end = len(tokens) - (copies - 1) * period
+        if end >= period and tokens[end - period : -period] == tokens[end:]:
+            while end >= 2 * period and tokens[end - 2 * period : end - period] == tokens[end - period : end]:
+                end -= period
+            return end
+    return None

@@ -1,4 +1,4 @@
-"""The sound of one segment as the encoder takes it: feature frames, computed once while it grows, and their statistics."""
+"""The sound of a segment as the encoder takes it: feature frames, each computed once, and their statistics."""
 
 from pathlib import Path
 
@@ -29,8 +29,8 @@ class Frontend:
     def run(
         self, samples: NDArray[np.float32], count: int
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """The first `count` feature frames (832, count), at most 16, of `samples` followed by silence, and the sums and sums of
-        squares (3 count + 4,) over the channels of the first convolution's frames below them.
+        """The first `count` feature frames (832, count), at most 16, of `samples` followed by silence, and the sums and
+        sums of squares (3 count + 4,) over the channels of the first convolution's frames below them.
         """
         block = np.zeros((1, _BLOCK * HOP + WINDOW - HOP), np.float32)
         block[0, : len(samples)] = samples
@@ -85,8 +85,8 @@ class Sound:
     def inputs(self, silence_frames: int = 0) -> dict[str, NDArray[np.float32]]:
         """What the encoder takes of the segment followed by so many frames of silence (not 1 or 2).
 
-        That is: features (1, 832, n) before the norm, and the mean and deviation (1,) to normalise by. Without silence the
-        samples of a frame that is not complete are left out.
+        That is: features (1, 832, n) before the norm, and the mean and deviation (1,) to normalise by. Without silence
+        the samples of a frame that is not complete are left out.
         """
         complete = self._features.shape[1]
         rest = self._samples[complete * HOP :]

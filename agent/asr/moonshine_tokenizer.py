@@ -10,7 +10,7 @@ _SPECIAL = 3  # unknown, start, end
 
 
 class Tokenizer:
-    """The table of pieces in tokenizer.bin. A piece that starts with U+2581 starts a word; the 256 bytes are pieces too."""
+    """The table of pieces in tokenizer.bin. One that starts with U+2581 starts a word; the 256 bytes are pieces too."""
 
     def __init__(self, path: Path) -> None:
         """Raises TurnscopeError when the file is missing or is no such table."""
@@ -26,7 +26,7 @@ class Tokenizer:
             raise TurnscopeError(f"The file {path} is no Moonshine tokenizer; delete it and fetch the model again.")
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of `tokens`, as the model gives it; a character of which only some bytes are there yet is left out."""
+        """The text of `tokens` as the model gives it; a character of which only some bytes are there is left out."""
         pieces = (self._pieces[token] for token in tokens if _SPECIAL <= token < len(self._pieces))
         return b"".join(pieces).replace(_SPACE, b" ").decode(errors="ignore")
 
