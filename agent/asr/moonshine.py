@@ -44,7 +44,13 @@ class MoonshineEngine:
     """An `AsrEngine`. Streams share the model and may be interleaved; one step at a time per engine."""
 
     def __init__(
-        self, folder: Path, *, threads: int = 1, clock: Clock | None = None, segment_limit_s: float = 5.0
+        self,
+        folder: Path,
+        *,
+        name: str | None = None,
+        threads: int = 1,
+        clock: Clock | None = None,
+        segment_limit_s: float = 5.0,
     ) -> None:
         """Load the model in `folder`: frontend.onnx, encoder.onnx, decoder.onnx, tokenizer.bin.
 
@@ -53,7 +59,7 @@ class MoonshineEngine:
         """
         if segment_limit_s < 3:
             raise ValueError(f"segment_limit_s is {segment_limit_s}: shorter than what a cut looks at")
-        self.model = folder.name
+        self.model = name or folder.name
         self._model = _Model(
             Frontend(folder / "frontend.onnx", threads),
             Encoder(folder / "encoder.onnx", threads),
