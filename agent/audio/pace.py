@@ -1,8 +1,14 @@
 """Waiting for a moment on the monotonic clock."""
 
 import asyncio
+import selectors
 
 from profiling.trace.clock import NS_PER_S, Clock
+
+
+def precise_loop() -> asyncio.AbstractEventLoop:
+    """An event loop with timers of microseconds; with epoll, the usual choice, a wait is rounded up to a millisecond."""
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
 async def sleep_until(clock: Clock, ns: int) -> None:

@@ -130,7 +130,7 @@ class Playback:
         self._audio_samples += len(samples)
         self._phrases.setdefault(phrase, _Phrase([]))
         if self.started_ns is not None:
-            self._lay(phrase, samples)
+            self._lay(phrase, samples, self._now_sample())
             return
         self._waiting.append((phrase, samples))
         if self._audio_samples >= self._needed_s * self._rate_hz:
@@ -147,7 +147,7 @@ class Playback:
 
     def stop(self) -> None:
         """Fall silent now."""
-        now_sample = self._track.clock.sample_at(self._clock.now_ns())
+        now_sample = self._now_sample()
         self._track.cut(now_sample)
         self._next_sample = min(self._next_sample, now_sample)
         if self.first_audio_ns is not None and self.first_audio_ns >= self._track.clock.ns_of(now_sample):
@@ -172,7 +172,7 @@ class Playback:
         known = self._phrases.get(phrase)
         if known is None or not known.pieces:
             return None
-        now_sample = self._track.clock.sample_at(self._clock.now_ns())
+        now_sample = self._now_sample()
         limit = min(now_sample, self._next_sample)
         total = max(sum(count for _, count in known.pieces), round((length_s or 0) * self._rate_hz))
         left = sum(max(0, min(count, limit - start)) for start, count in known.pieces)
@@ -181,15 +181,19 @@ class Playback:
     def is_complete(self, phrase: int) -> bool:
         return phrase in self._phrases and self._phrases[phrase].complete
 
+    def _now_sample(self) -> int:
+        """The next sample that can still leave."""
+        return self._track.clock.sample_at(self._clock.now_ns())
+
     def _start(self) -> None:
-        self._next_sample = self._track.clock.sample_at(self._clock.now_ns())
-        self.started_ns = self._track.clock.ns_of(self._next_sample)
+        self._next_sample = start = self._now_sample()
+        self.started_ns = self._track.clock.ns_of(start)
         waiting, self._waiting = self._waiting, []
         for phrase, samples in waiting:
-            self._lay(phrase, samples)
+            self._lay(phrase, samples, start)
 
-    def _lay(self, phrase: int, samples: NDArray[np.float32]) -> None:
-        late = self._track.clock.sample_at(self._clock.now_ns()) - self._next_sample
+    def _lay(self, phrase: int, samples: NDArray[np.float32], now_sample: int) -> None:
+        late = now_sample - self._next_sample
         if late > 0:
             self.underruns += 1
             self._underrun_samples += late

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from agent import models
+from agent.audio.pace import precise_loop
 from agent.audio.stereo_writer import StereoWriter
 from agent.cli import consoles
 from agent.cli.live import LiveDisplay
@@ -84,7 +85,8 @@ def replay(
     collector = _collector(otlp) if otlp else None
     names = needed_models(settings)
     models.ensure(names, notes)
-    asyncio.run(_replay(loaded, settings, names, runs_folder, collector, console, notes))
+    with asyncio.Runner(loop_factory=precise_loop) as runner:
+        runner.run(_replay(loaded, settings, names, runs_folder, collector, console, notes))
 
 
 async def _replay(

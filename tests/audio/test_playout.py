@@ -49,6 +49,21 @@ def test_pieces_follow_each_other_without_gap_and_lateness_is_an_underrun() -> N
     assert np.count_nonzero(left[round(0.45 * RATE) : round(0.65 * RATE)]) == round(0.2 * RATE)
 
 
+def test_time_that_passes_while_the_start_is_laid_is_no_underrun() -> None:
+    clock = VirtualClock()
+    play, _ = playback(clock, needed_s=0.3)
+    play.write(0, tone(0.2))
+
+    class Slow(VirtualClock):
+        def now_ns(self) -> int:
+            clock.time_us += 60  # more than a sample
+            return clock.now_ns()
+
+    play._clock = Slow()
+    play.write(0, tone(0.2))
+    assert play.started_ns is not None and play.underruns == 0
+
+
 def test_playing_waits_for_the_start_buffer_or_the_end_of_the_reply() -> None:
     clock = VirtualClock()
     play, _ = playback(clock, needed_s=0.3)
