@@ -25,18 +25,23 @@ def needed_models(settings: Settings) -> list[str]:
     if settings.endpoint.asks_smart_turn:
         names.append(SMART_TURN_MODEL)
     if gguf_path(settings.llm.model) is None:
+        language_models = [row.name for row in models.list_models() if row.stage == "llm"]
+        if settings.llm.model not in language_models:
+            raise TurnscopeError(
+                f"There is no language model {settings.llm.model!r}: choose {' or '.join(language_models)}, or give "
+                "the path of a GGUF file."
+            )
         names.append(settings.llm.model)
     return names
 
 
 def gguf_path(model: str) -> Path | None:
     """The GGUF file that an LLM setting names by path; None when it names a stored model."""
-    return Path(model) if model.endswith(".gguf") or os.sep in model else None
+    return Path(model) if model.endswith(".gguf") or os.sep in model or Path(model).is_file() else None
 
 
 def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) -> Engines:
-    """Load and warm up everything; `tell` is called with what is being done. Call it inside the event loop that will
-    use the engines.
+    """Load and warm up everything; `tell` is called with what is being done.
 
     Raises TurnscopeError when a model is absent, damaged or of the wrong kind.
     """

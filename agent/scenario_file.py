@@ -74,7 +74,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
     text = _read_text(file)
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:  # the message says "(at line 3, column 7)" or "(at end of document)"
+    except ValueError as error:  # the message says "(at line 3, column 7)" or "(at end of document)"
         line, column = _position_behind(text)
         reason = str(error).replace("at end of document", f"at the end, line {line}, column {column}")
         raise TurnscopeError(f"{file} is not valid TOML: {reason}.") from None
@@ -83,8 +83,10 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 
 def _read_text(file: Path) -> str:
+    if file.exists() and not file.is_file():
+        raise TurnscopeError(f"{file} is not a file: put the scenario's description there.")
     try:
-        return file.read_bytes().decode("utf-8")
+        return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise TurnscopeError(f"{file.parent} is not a scenario: it holds no {FILE_NAME}.") from None
     except OSError as error:

@@ -20,6 +20,7 @@ from agent.errors import TurnscopeError
 EndpointMode = Literal["hangover", "smart-turn", "hangover+smart-turn"]
 DEFAULT_HANGOVER_S: Mapping[EndpointMode, float] = {"hangover": 0.5, "smart-turn": 0.064, "hangover+smart-turn": 0.2}
 
+PREFIX, DEBUG = "TURNSCOPE_", "TURNSCOPE_DEBUG"
 Seconds = Annotated[float, Field(ge=0, le=10)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Threads = Annotated[int, Field(ge=1, le=256)]
@@ -93,7 +94,7 @@ class TtsSettings(_Section):
 class Settings(BaseSettings):
     """Every setting of the agent. `load` is the way to make one."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix="TURNSCOPE_", env_nested_delimiter="__")
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_nested_delimiter="__")
     language: Literal["en"] = "en"
     endpoint: EndpointSettings = EndpointSettings()
     asr: AsrSettings = AsrSettings()
@@ -118,6 +119,7 @@ def load(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> 
 
     Raises TurnscopeError with the file's line and column, or the setting's name and what it may be.
     """
+    _check_environment()
     from_file = _read(config) if config else {}
 
     class WithFile(Settings):
@@ -138,16 +140,39 @@ def load(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> 
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         raise TurnscopeError(f"The setting {name} is not valid: {_reason(first)}.") from None
     except SettingsError as error:
-        raise TurnscopeError(f"A TURNSCOPE_ environment variable is not valid: {error}.") from None
+        raise TurnscopeError(
+            f"A {PREFIX}* environment variable is not valid: {str(error).split(' from ')[0]}."
+        ) from None
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        if path.exists() and not path.is_file():
+            raise TurnscopeError(f"The settings file {path} is not a file: give a TOML file.")
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise TurnscopeError(f"The settings file {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number or a nesting beyond measure
         raise TurnscopeError(f"The settings file {path} is not valid TOML: {error}.") from None
+
+
+def _check_environment() -> None:
+    """A misspelt variable is an error, as a misspelt key is."""
+    for name in os.environ:
+        if not name.upper().startswith(PREFIX) or name == DEBUG:
+            continue
+        section, _, rest = name.upper().removeprefix(PREFIX).lower().partition("__")
+        field = Settings.model_fields.get(section)
+        known = field is not None
+        if (
+            field is not None
+            and rest
+            and isinstance(field.annotation, type)
+            and issubclass(field.annotation, BaseModel)
+        ):
+            known = rest in field.annotation.model_fields
+        if not known:
+            raise TurnscopeError(f"There is no setting for {name}: names are like {PREFIX}ASR__CHUNK_MS.")
 
 
 def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:

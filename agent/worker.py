@@ -93,17 +93,19 @@ def once(function: Callable[[ShouldStop], T]) -> Callable[[ShouldStop], Iterator
 
 
 class ThreadWorker:
-    """A worker with a thread of its own."""
+    """A worker with a thread of its own. It may be made before there is an event loop; the loop that submits is the
+    one it serves."""
 
     def __init__(self, name: str, clock: Clock):
         self._clock = clock
-        self._loop = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._unfinished: list[Job[Any]] = []
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, name: str, run: Callable[[ShouldStop], Iterator[T]]) -> Job[T]:
+        self._loop = asyncio.get_running_loop()
         holder = self._unfinished[-1].name if self._unfinished else None
         job: Job[T] = Job(name, run, self._clock.now_ns(), holder)
         self._unfinished.append(job)
@@ -135,5 +137,5 @@ class ThreadWorker:
         job.finish(failure)
 
     def _post(self, callback: Callable[..., None], *args: object) -> None:
-        if not self._loop.is_closed():
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback, *args)

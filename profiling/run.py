@@ -142,7 +142,7 @@ def load_run(path: Path) -> Run:
     trace_path, info_path = _files_of(path)
     result = _read_trace(trace_path)
     info, warnings = _read_info(info_path) if info_path else (None, [])
-    if not result.turns and info is None:
+    if not result.turns and (info is None or trace_path.stat().st_size > 0):
         reason = result.warnings[0] if result.warnings else "it holds no spans."
         raise RunUnreadable(f"No turn can be read from {trace_path}: {reason}")
     return Run(trace_path.parent, info, result.turns, result.contents, (*warnings, *result.warnings))
@@ -176,6 +176,8 @@ def _files_of(path: Path) -> tuple[Path, Path | None]:
 
 
 def _read_trace(path: Path) -> ReadResult:
+    if path.exists() and not path.is_file():
+        raise RunUnreadable(f"{path} is not a file: give a run folder, its run.json or its trace.jsonl.")
     try:
         return read_turns(path)
     except FileNotFoundError:
@@ -186,6 +188,8 @@ def _read_trace(path: Path) -> ReadResult:
 
 def _read_info(path: Path) -> tuple[RunInfo | None, list[str]]:
     unknown = "the settings and versions of the run are not known"
+    if path.exists() and not path.is_file():
+        return None, [f"{path} is not a file: {unknown}."]
     try:
         info = RunInfo.model_validate_json(path.read_bytes())
     except FileNotFoundError:

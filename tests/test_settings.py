@@ -64,3 +64,23 @@ def test_content_is_private_unless_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     assert load().capture_content
     assert not load(flags={"capture_content": False}).capture_content
+
+
+def test_a_misspelt_environment_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TURNSCOPE_ASR_CHUNK_MS", "TURNSCOPE_ASR__CHUNKS", "TURNSCOPE_FOO"):
+        monkeypatch.setenv(name, "1")
+        with pytest.raises(TurnscopeError, match=f"no setting for {name}"):
+            load()
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TURNSCOPE_DEBUG", "1")
+    assert load().asr.chunk_ms == 320
+
+
+@pytest.mark.parametrize("text", ["x = " + "9" * 5_000, "x = " + "[" * 5_000, "\ufeffx = = 1"])
+def test_a_hostile_file_is_a_sentence(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(TurnscopeError, match="not valid TOML"):
+        load(file)
+    with pytest.raises(TurnscopeError, match="not a file"):
+        load(Path("/dev/zero"))

@@ -7,7 +7,7 @@ from profiling.trace.clock import NS_PER_S, Clock
 
 
 def precise_loop() -> asyncio.AbstractEventLoop:
-    """An event loop with timers of microseconds; with epoll, the usual choice, a wait is rounded up to a millisecond."""
+    """An event loop with microsecond timers; with epoll, the usual choice, a wait is rounded up to a millisecond."""
     return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 

@@ -14,6 +14,7 @@ from agent.errors import TurnscopeError
 
 LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 8_000, 96_000
 LONGEST_S = 3_600
+SHORTEST_S = 0.1
 SILENCE_DBFS = -60.0  # peak: 33 steps of a 16-bit file, where no speech is recorded on purpose
 AUDIBLE_DBFS = -50.0
 CLIPPED_RUN = 3  # samples at full scale in a row that count as clipping
@@ -65,10 +66,14 @@ def read_wav(path: Path) -> Recording:
 
 
 def require_sound(recording: Recording) -> None:
-    """Raise TurnscopeError when the recording's peak lies below -60 dBFS: there is nothing in it to answer."""
+    """Raise TurnscopeError when there is nothing in the recording to answer: it is shorter than 0.1 s, or its peak lies
+    below -60 dBFS."""
+    if recording.duration_s < SHORTEST_S:
+        raise TurnscopeError(f"{recording.path} is {recording.duration_s:.4f} s long: too short to hold speech.")
     peak = peak_dbfs(recording.samples)
     if peak < SILENCE_DBFS:
-        level = "all its samples are zero" if peak == -np.inf else f"its peak is {peak:.0f} dBFS"
+        what = "its samples" if recording.channels == 1 else "samples of its mixed channels"
+        level = f"all {what} are zero" if peak == -np.inf else f"its peak is {peak:.0f} dBFS"
         raise TurnscopeError(
             f"{recording.path} is silent ({level}): give a recording that peaks above {SILENCE_DBFS:.0f} dBFS."
         )

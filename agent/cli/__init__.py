@@ -1,30 +1,30 @@
 """The `turnscope` command, and the one place where an error becomes a sentence and an exit code."""
 
 import os
-import signal
 import sys
-import threading
 from contextlib import suppress
-from types import FrameType
 
-BAD_INPUT, UNEXPECTED, INTERRUPTED, TERMINATED = 2, 1, 130, 143
+from agent.cli import interruption
 
-
-_terminated = False
+BAD_INPUT, UNEXPECTED = 2, 1
 
 
 def main() -> None:
     """Run the command line; never lets a traceback reach the user (TURNSCOPE_DEBUG=1 shows it)."""
     try:
-        signal.signal(signal.SIGTERM, _terminate)
-        _exit(_run())
+        interruption.treat_sigterm_as_ctrl_c()
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # it was closed by whoever started us
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+        interruption.leave(_run())
     except KeyboardInterrupt:
-        _exit(TERMINATED if _terminated else INTERRUPTED)
+        interruption.leave(interruption.exit_code())
     except Exception as error:
         if os.environ.get("TURNSCOPE_DEBUG"):
             raise
         what = f"{type(error).__name__}: {error}".rstrip(".")
-        _exit(_say(f"Something unexpected went wrong: {what}. Set TURNSCOPE_DEBUG=1 to see where.", UNEXPECTED))
+        sentence = f"Something unexpected went wrong: {what}. Set TURNSCOPE_DEBUG=1 to see where."
+        interruption.leave(_say(sentence, UNEXPECTED))
 
 
 def _run() -> int:
@@ -38,40 +38,34 @@ def _run() -> int:
     try:
         cli(standalone_mode=False)
         sys.stdout.flush()
-    except click.ClickException as error:
-        error.show()
-        return BAD_INPUT
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.Abort:
         raise KeyboardInterrupt from None
+    except click.ClickException as error:
+        usage = error.ctx.get_usage() + "\n" if isinstance(error, click.UsageError) and error.ctx else ""
+        return _say(f"{usage}{error.format_message()}", BAD_INPUT)
     except TurnscopeError as error:
         return _say(str(error), error.exit_code)
     except (RunUnreadable, RunUnwritable) as error:
         return _say(str(error), BAD_INPUT)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter's own flush needs a sink
+        _point_at_nothing(sys.stdout.fileno())
+    except OSError as error:
+        _point_at_nothing(sys.stdout.fileno())
+        return _say(f"The output cannot be written: {error.strerror or error}.", BAD_INPUT)
     return 0
 
 
-def _exit(code: int) -> None:
-    """Leave, also when an engine did not stop in time: no interpreter is torn down under a running library call."""
-    if threading.active_count() > 1:
-        with suppress(OSError):
-            sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
+def _point_at_nothing(descriptor: int) -> None:
+    """The interpreter's own flush at exit needs a sink."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _say(sentence: str, exit_code: int) -> int:
-    red, plain = ("\033[1;31m", "\033[0m") if sys.stderr.isatty() else ("", "")
-    print(f"{red}{sentence}{plain}", file=sys.stderr)
+    with suppress(OSError):
+        red, plain = ("\033[1;31m", "\033[0m") if sys.stderr.isatty() else ("", "")
+        print(f"{red}{sentence}{plain}", file=sys.stderr, flush=True)
+        return exit_code
+    _point_at_nothing(2)
     return exit_code
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends what runs as Ctrl-C would."""
-    global _terminated
-    _terminated = True
-    signal.raise_signal(signal.SIGINT)

@@ -1,5 +1,10 @@
 """Where the commands print: results on standard output, notes and progress on standard error."""
 
+import io
+import sys
+from contextlib import suppress
+from typing import IO, TextIO, cast
+
 from rich.console import Console
 
 
@@ -9,12 +14,38 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+class _Forgiving(io.TextIOBase):
+    """Standard error, where it can be written: a note that cannot be shown does not end a run."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._stream.encoding
+
+
 def output() -> Console:
     return _Console()
 
 
 def notes() -> Console:
-    return _Console(stderr=True)
+    return Console(file=cast(IO[str], _Forgiving(sys.stderr)))
 
 
 def note(console: Console, sentence: str) -> None:

@@ -53,7 +53,7 @@ class LiveDisplay:
     def announce(self, scenario: Scenario) -> None:
         """Say what begins to play."""
         self._show_ended()
-        title = Text.assemble(("Playing ", ""), (scenario.name, "bold"), f": {scenario.description}")
+        title = Text.assemble(("Playing ", ""), (scenario.name, "bold"), f": {printable(scenario.description)}")
         self._console.print(title, "\n", highlight=False)
 
     async def __aenter__(self) -> "LiveDisplay":
@@ -89,6 +89,11 @@ class LiveDisplay:
         if self._agent:
             lines.append(_line("agent", self._agent.strip() + " …", "green"))
         return Text("\n").join(lines)
+
+
+def printable(text: str) -> str:
+    """Without control characters, which a terminal would obey."""
+    return "".join(character for character in text if character.isprintable())
 
 
 def _line(who: str, text: str, style: str) -> Text:

@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,8 +16,10 @@ from agent import models
 from agent.audio.pace import precise_loop
 from agent.audio.stereo_writer import StereoWriter
 from agent.cli import consoles
+from agent.cli.interruption import ending_at_once
 from agent.cli.live import LiveDisplay
 from agent.cli.session import ConversationRecording, Session
+from agent.engines import Engines
 from agent.errors import TurnscopeError
 from agent.events import Event, TurnEnded
 from agent.loading import gguf_path, load_engines, needed_models
@@ -82,25 +86,28 @@ def replay(
     for scenario in loaded:
         for warning in scenario.warnings:
             consoles.note(notes, warning)
+        if scenario.language not in (None, settings.language):
+            consoles.note(notes, f"{scenario.name} is in {scenario.language!r}, but these models know English.")
     collector = _collector(otlp) if otlp else None
     names = needed_models(settings)
     models.ensure(names, notes)
+    with ending_at_once(), notes.status("Loading the models") as status:
+        engines = load_engines(settings, SystemClock(), lambda what: status.update(f"Getting ready: {what} …"))
     with asyncio.Runner(loop_factory=precise_loop) as runner:
-        runner.run(_replay(loaded, settings, names, runs_folder, collector, console, notes))
+        runner.run(_replay(loaded, settings, names, engines, runs_folder, collector, console, notes))
 
 
 async def _replay(
     scenarios: Sequence[Scenario],
     settings: Settings,
     models_used: Sequence[str],
+    engines: Engines,
     runs_folder: Path,
     collector: "Collector | None",
     console: Console,
     notes: Console,
 ) -> None:
     clock = SystemClock()
-    with notes.status("Loading the models") as status:
-        engines = load_engines(settings, clock, lambda what: status.update(f"Getting ready: {what} …"))
     async with AsyncExitStack() as at_the_end:
         at_the_end.push_async_callback(engines.workers.close)
         writer = RunWriter(
@@ -142,12 +149,13 @@ def _print_end(console: Console, notes: Console, session: Session, scenarios: Se
         consoles.note(notes, session.problem)
     expected = sum(scenario.expect_turns for scenario in scenarios)
     if session.complete and len(session.turns) != expected:
-        consoles.note(notes, f"Expected {expected} turns, heard {len(session.turns)}.")
+        turns = "turn" if expected == 1 else "turns"
+        consoles.note(notes, f"Expected {expected} {turns}, heard {len(session.turns)}.")
     state = "" if session.complete else "Stopped early; what was recorded is kept. "
     for line in (
         f"\n{state}Run folder: {session.writer.folder}",
         f"  listen    {session.writer.wav_path}  (you left, agent right)",
-        f"  explain   turnscope explain {session.writer.folder}",
+        f"  explain   {_command()} explain {session.writer.folder}",
     ):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -159,6 +167,11 @@ def _collector(url: str) -> "Collector":
         return Collector(url)
     except ValueError as error:
         raise TurnscopeError(str(error)) from None
+
+
+def _command() -> str:
+    """How this program was called, as one would type it again."""
+    return "turnscope" if shutil.which("turnscope") else sys.argv[0]
 
 
 def _run_name(scenarios: Sequence[Scenario]) -> str:

@@ -191,6 +191,8 @@ class GgufModel:
 
 
 def _require_gguf(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise TurnscopeError(f"The language model {path} is not a file: give the path of a GGUF file.")
     try:
         with path.open("rb") as file:
             magic = file.read(len(MAGIC))

@@ -206,7 +206,7 @@ class LlamaEngine:
         if needed > self.context_tokens:
             raise TurnscopeError(
                 f"The conversation needs {needed} tokens, but the context of {self.model} has {self.context_tokens}: "
-                "drop its oldest turns, or choose a larger context."
+                "shorten the system prompt, drop the oldest turns, or choose a larger context."
             )
 
 

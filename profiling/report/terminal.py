@@ -63,7 +63,7 @@ def print_summary(console: Console, turns: Sequence[Turn]) -> None:
     for number, turn in enumerate(turns, start=1):
         cells = _summary_cells(critical_path(turn), glyphs)
         lines.append(Text(_summary_row(str(number), cells, _ending(turn)), "" if counts(turn) else "dim"))
-    if counted:
+    if len(counted) > 1:
         columns = [[path.total_ns for path in counted]]
         columns += [[_part_ns(path, name) for path in counted] for name in SUMMARY_PARTS]
         medians = [ms(round(statistics.median(column) / TENTH_MS_NS)) for column in columns]

@@ -82,7 +82,7 @@ class _Session(requests.Session):
             self.outcome = "its certificate was not accepted"
             raise
         except requests.RequestException:
-            self.outcome = "no connection could be made; is it running there?"
+            self.outcome = "no connection could be made, so see whether it is running there"
             raise
         if not response.ok:
             self.outcome = f"it answered {response.status_code} {response.reason}"

@@ -96,6 +96,7 @@ def read_turns(path: Path) -> ReadResult:
 def _records(path: Path, problems: list[str]) -> Iterator[SpanRecord]:
     """The spans that turnscope wrote, in the file's order. What else there is goes to `problems`."""
     passed_over: Counter[str] = Counter()
+    bad_lines: dict[str, list[int]] = {}
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -103,18 +104,23 @@ def _records(path: Path, problems: list[str]) -> Iterator[SpanRecord]:
             try:
                 request = json.loads(line)
             except (ValueError, RecursionError):
-                reason = "is not JSON" if line.endswith(b"\n") else "is cut off: the turn in it is lost"
-                problems.append(f"Line {number} of {path} {reason}.")
+                reason = "not JSON" if line.endswith(b"\n") else "cut off: the turn in it is lost"
+                bad_lines.setdefault(reason, []).append(number)
                 continue
             spans = list(_spans(request))
             if not spans:
-                problems.append(f"Line {number} of {path} holds no spans.")
+                bad_lines.setdefault("without spans", []).append(number)
             for scope, span in spans:
                 record = _record(span) if scope == SCOPE_NAME else None
                 if record is not None:
                     yield record
                 else:
                     passed_over["malformed" if scope == SCOPE_NAME else "not turnscope's"] += 1
+    for reason, numbers in bad_lines.items():
+        if len(numbers) == 1:
+            problems.append(f"Line {numbers[0]} of {path} is {reason}.")
+        else:
+            problems.append(f"{len(numbers)} lines of {path} are {reason}, the first of them line {numbers[0]}.")
     for kind, count in passed_over.items():
         what = "1 span is" if count == 1 else f"{count} spans are"
         problems.append(f"In {path} {what} {kind} and passed over.")
