@@ -1,8 +1,7 @@
 """The endpoint's state machine, frame by frame on the sample clock."""
 
-from agent.listening.vad import VadFrame
-
 from agent.listening.endpoint import Endpoint, EndpointEvent, SilenceAsked, SpeechEnded, SpeechStarted
+from agent.listening.vad import VadFrame
 from agent.settings import EndpointSettings
 
 FRAME = 512
