@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agent.audio.playout import OutputTrack, Playback, StartBuffer
 from agent.audio.sample_clock import Packet, SampleClock
 from agent.engines import Engines
+from agent.errors import TurnscopeError
 from agent.events import (
     AgentSays,
     Event,
@@ -16,10 +17,10 @@ from agent.events import (
     PartialTranscript,
     ReplyAudible,
     TurnEnded,
+    TurnOpened,
     UserSaid,
 )
-from agent.listening.endpoint import SpeechStarted
-from agent.listening.listener import Failed, Finished, Heard, Listener
+from agent.listening.listener import Failed, Finished, Heard, Listener, Started
 from agent.listening.utterance import Utterance
 from agent.llm.history import new_history
 from agent.llm.protocol import Message
@@ -31,6 +32,7 @@ from profiling.trace.clock import Clock, seconds
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import EndReason
 
+STOP_S = 3.0  # how long an answer that was told to stop is waited for
 SPARE_TOKENS = 32  # for the tags around a thought and what else a template may add
 
 
@@ -82,7 +84,9 @@ class Conversation:
         self._history = new_history(settings.llm)
         self._buffer = StartBuffer()
         self._turns = 0
+        self._open: dict[int, Turn] = {}
         self._answer: _Answer | None = None
+        self._observer_failed: Exception | None = None
         self._answering: asyncio.Task[None] | None = None
         self._listener = Listener(settings, clock, capture, engines, self._open_turn, true_speech_end)
 
@@ -91,55 +95,75 @@ class Conversation:
         return self._history.messages()
 
     async def run(self, packets: AsyncIterator[Packet]) -> None:
-        """Hold the conversation until the packets end and the last reply has been heard."""
+        """Hold the conversation until the packets end and the last reply has been heard. Every turn that was opened is
+        closed, however it ends. Raises what `observe` raised."""
         try:
             async for event in self._listener.listen(packets):
                 match event:
-                    case SpeechStarted():
-                        self._interrupt()
+                    case Started(turn, heard_ns):
+                        self._interrupt(heard_ns)
+                        self._tell(TurnOpened(turn))
                     case Heard(turn, text):
-                        self._observe(PartialTranscript(turn, text))
+                        self._tell(PartialTranscript(turn, text))
                     case Finished(utterance):
                         self._answer = _Answer(utterance)
                         self._answering = asyncio.create_task(self._answer_after(self._answering, self._answer))
-                    case Failed(stage, error):
-                        self._observe(ListeningFailed(stage, error))
+                    case Failed(stage, error, turn):
+                        self._tell(ListeningFailed(stage, error))
+                        if turn is not None:
+                            self._close_unanswered(turn, EndReason.ERROR, error)
+                if self._observer_failed:
+                    raise self._observer_failed
             if self._answering:
-                await self._answering
-        except BaseException:
+                await asyncio.wait([self._answering])
+        finally:
             await self._stop()
-            raise
+        if self._observer_failed:
+            raise self._observer_failed
+
+    def _tell(self, event: Event) -> None:
+        """Whoever watches may fail (a full disk); that is no engine's failure, and the turn at hand still ends in
+        order."""
+        try:
+            self._observe(event)
+        except Exception as error:
+            self._observer_failed = self._observer_failed or error
 
     def _open_turn(self, speech_start_ns: int) -> Turn:
         self._turns += 1
-        return Turn(self.id, self._turns, speech_start_ns)
+        turn = self._open[self._turns] = Turn(self.id, self._turns, speech_start_ns)
+        return turn
 
-    def _interrupt(self) -> None:
+    def _interrupt(self, heard_ns: int) -> None:
         """The user speaks: a reply that is being heard is interrupted; one that is not yet heard answered half a
         sentence."""
         answer = self._answer
         if answer is None or answer.end_reason is not None:
             return
-        detected_ns = self._clock.now_ns()
+        now_ns = self._clock.now_ns()
         playback = answer.speaking.playback if answer.speaking else None
-        heard = playback is not None and playback.first_audio_ns is not None and playback.first_audio_ns < detected_ns
-        answer.stop(EndReason.INTERRUPTED if heard else EndReason.CUT_OFF)
+        audible = playback is not None and playback.first_audio_ns is not None and playback.first_audio_ns < now_ns
+        answer.stop(EndReason.INTERRUPTED if audible else EndReason.CUT_OFF)
         if playback is not None and playback.end_ns is not None:
-            stopped_s = max(0.0, seconds(playback.end_ns - detected_ns))
-            answer.turn.attributes[v.TURN_BARGE_IN_STOP_S] = stopped_s
+            answer.turn.attributes[v.TURN_BARGE_IN_STOP_S] = max(0.0, seconds(playback.end_ns - heard_ns))
 
     async def _stop(self) -> None:
-        """End the turn in progress so that it can still be read, within a bound."""
-        if self._answering is None:
-            return
+        """End what is still going on so that it can be read, within a bound."""
         if self._answer:
             self._answer.stop(EndReason.STOPPED)
-        await asyncio.wait([self._answering], timeout=2.0)
-        self._answering.cancel()
+        if self._answering and not self._answering.done():
+            await asyncio.wait([self._answering], timeout=STOP_S)
+            self._answering.cancel()
+            await asyncio.wait([self._answering], timeout=STOP_S)
+        for turn in list(self._open.values()):
+            self._close_unanswered(turn, EndReason.STOPPED)
 
     async def _answer_after(self, previous: asyncio.Task[None] | None, answer: _Answer) -> None:
-        if previous:
-            await asyncio.wait([previous])
+        if previous and not previous.done():
+            answer.utterance.waited_for = "the reply before"
+            await asyncio.wait([previous], timeout=STOP_S)
+            previous.cancel()
+            answer.utterance.decided_ns = self._clock.now_ns()
         transcript, error = "", None
         try:
             transcript = await self._transcribe(answer)
@@ -148,6 +172,9 @@ class Conversation:
         except* Exception as failures:
             answer.stop(EndReason.ERROR)
             error = failures.exceptions[0]
+        except* BaseException:
+            answer.stop(EndReason.STOPPED)
+            raise
         finally:
             self._close(answer, transcript, error)
 
@@ -159,7 +186,7 @@ class Conversation:
             return ""
         self._history.add_user(final.text)
         self._make_room(answer.turn)
-        self._observe(UserSaid(answer.turn, final.text))
+        self._tell(UserSaid(answer.turn, final.text))
         answer.thinking = Thinking(
             answer.turn, self._engines, self._settings.llm, self._clock, cause=step, received_ns=received_ns
         )
@@ -173,7 +200,7 @@ class Conversation:
         if llm.prompt_tokens(self._history.messages()) > room:
             dropped = self._history.trim(lambda messages: llm.prompt_tokens(messages) <= room // 2)
             if dropped:
-                self._observe(HistoryTrimmed(turn, dropped))
+                self._tell(HistoryTrimmed(turn, dropped))
 
     async def _reply(self, answer: _Answer) -> None:
         turn, thinking = answer.turn, answer.thinking
@@ -185,8 +212,8 @@ class Conversation:
             Playback(self._clock, self._track, self._buffer),
             self._buffer,
             self._settings.language,
-            on_phrase=lambda text: self._observe(AgentSays(turn, text)),
-            on_first_audio=lambda at_ns: self._observe(ReplyAudible(turn, at_ns)),
+            on_phrase=lambda text: self._tell(AgentSays(turn, text)),
+            on_first_audio=lambda at_ns: self._tell(ReplyAudible(turn, at_ns)),
         )
         phrases: asyncio.Queue[ThoughtPhrase | None] = asyncio.Queue()
         async with asyncio.TaskGroup() as tasks:
@@ -200,15 +227,23 @@ class Conversation:
         if speaking:
             speaking.record_playout()
         self._history.add_reply(heard)
-        turn.end_reason = answer.end_reason or EndReason.COMPLETED
-        turn.end_ns = self._clock.now_ns()
         turn.attributes[v.TURN_HEARD_WORDS] = len(heard.split())
         turn.attributes[v.TURN_REPLY_WORDS] = len(reply.split())
-        if error is not None:
-            turn.attributes[v.TURN_ERROR] = f"{type(error).__name__}: {error}"
         if self._answer is answer:
             self._answer = None
-        self._observe(TurnEnded(turn, transcript, reply, heard, error))
+        self._end(turn, answer.end_reason or EndReason.COMPLETED, error)
+        self._tell(TurnEnded(turn, transcript, reply, heard, error))
+
+    def _close_unanswered(self, turn: Turn, reason: EndReason, error: Exception | None = None) -> None:
+        self._end(turn, reason, error)
+        self._tell(TurnEnded(turn, "", "", "", error))
+
+    def _end(self, turn: Turn, reason: EndReason, error: Exception | None) -> None:
+        turn.end_reason, turn.end_ns = reason, self._clock.now_ns()
+        self._open.pop(turn.index, None)
+        if error is not None:
+            told = isinstance(error, TurnscopeError) or self._settings.capture_content  # others may quote what was said
+            turn.attributes[v.TURN_ERROR] = f"{type(error).__name__}: {error}" if told else type(error).__name__
 
 
 async def _pass_on(thinking: Thinking, messages: Sequence[Message], to: "asyncio.Queue[ThoughtPhrase | None]") -> None:

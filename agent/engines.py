@@ -19,6 +19,10 @@ class Vad(Protocol):
 
     def push(self, samples: NDArray[np.float32]) -> list[VadFrame]: ...
 
+    def reset(self, start_sample: int = 0) -> None:
+        """Forget what was heard; the next sample is number `start_sample`."""
+        ...
+
 
 class SmartTurn(Protocol):
     """Whether an utterance sounds finished, from its audio."""

@@ -6,6 +6,13 @@ from profiling.trace.timeline import Turn
 
 
 @dataclass(frozen=True)
+class TurnOpened:
+    """The user speaks."""
+
+    turn: Turn
+
+
+@dataclass(frozen=True)
 class PartialTranscript:
     turn: Turn
     text: str
@@ -61,4 +68,6 @@ class HistoryTrimmed:
     dropped: int
 
 
-Event = HistoryTrimmed | PartialTranscript | UserSaid | AgentSays | ReplyAudible | TurnEnded | ListeningFailed
+Event = (
+    TurnOpened | HistoryTrimmed | PartialTranscript | UserSaid | AgentSays | ReplyAudible | TurnEnded | ListeningFailed
+)

@@ -12,15 +12,16 @@ from agent.audio.playout import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.conversation import Conversation
 from agent.engines import Engines
-from agent.events import Event, PartialTranscript, ReplyAudible, TurnEnded, UserSaid
+from agent.events import Event, ReplyAudible, TurnEnded, TurnOpened
 from agent.scenario import Scenario, Utterance
 from agent.settings import Settings
 from profiling.trace.clock import Clock
 
 PACKET_SAMPLES = CAPTURE_RATE_HZ // 50
-NEAR_S = 0.6  # a turn whose speech ends this close to an utterance's end is that utterance's
-PATIENCE_S = 10.0  # how long an utterance that nobody seems to hear is waited for
-QUIET_S = 2.5  # how long a scenario that expects no turn is listened to after its last utterance
+NEAR_S = 0.6  # a turn whose speech ends this close to an utterance's last voiced sample is that utterance's last
+SETTLED_S = 0.5  # so long after an utterance no turn will open that belongs to it
+PATIENCE_S = 10.0  # how long after an utterance a turn is waited for, where one is expected
+QUIET_S = 2.5  # and where none is
 CLOSING_S = 0.4  # silence at the end of a scenario
 
 
@@ -54,10 +55,6 @@ class _Played:
         known = self.utterance.last_voiced_sample
         return None if known is None else self.start_sample + known
 
-    def near_its_end(self, sample: int) -> bool:
-        end = self.end_sample if self.last_voiced_sample is None else self.last_voiced_sample
-        return abs(sample - end) <= NEAR_S * CAPTURE_RATE_HZ or sample > end
-
 
 class ScenarioPlayer:
     """The scenario's user: speaks each utterance when its time has come. Feed it the conversation's events."""
@@ -70,9 +67,10 @@ class ScenarioPlayer:
         self._origin = start_sample
         self._waiting = list(scenario.utterances)
         self._played: list[_Played] = []
-        self._heard = False
+        self._open_turns: set[int] = set()
         self._reply_start: int | None = None
-        self._reply_end: int | None = None
+        self._last_end: int | None = None  # of a turn since the last utterance began
+        self._last_speech_end = 0
         self.turns = 0
 
     @property
@@ -82,16 +80,15 @@ class ScenarioPlayer:
 
     def observe(self, event: Event) -> None:
         match event:
-            case PartialTranscript() | UserSaid():
-                self._heard = True
+            case TurnOpened(turn):
+                self._open_turns.add(turn.index)
             case ReplyAudible(_, at_ns):
                 self._reply_start = self._capture.sample_at(at_ns)
             case TurnEnded(turn):
-                self._heard = True
                 self.turns += 1
-                spoken_until = self._capture.sample_at(turn.speech_end_ns or 0)
-                if self._played and self._played[-1].near_its_end(spoken_until):
-                    self._reply_end = self._capture.sample_at(turn.end_ns or self._clock.now_ns())
+                self._open_turns.discard(turn.index)
+                self._last_end = self._capture.sample_at(turn.end_ns or self._clock.now_ns())
+                self._last_speech_end = self._capture.sample_at(turn.speech_end_ns or 0)
             case _:
                 pass
 
@@ -116,30 +113,35 @@ class ScenarioPlayer:
         """Start the next utterance if it is due before the end of the packet at hand."""
         if self._waiting and (due := self._due(self._waiting[0])) is not None and due < self._next + PACKET_SAMPLES:
             self._played.append(_Played(self._waiting.pop(0), max(due, self._next)))
-            self._heard = False
-            self._reply_start = self._reply_end = None
+            self._reply_start = self._last_end = None
 
     def _due(self, utterance: Utterance) -> int | None:
         delay = round(utterance.delay_s * CAPTURE_RATE_HZ)
         if utterance.after == "absolute":
             return max(self._origin + delay, self._played[-1].end_sample if self._played else 0)
-        cause = self._reply_start if utterance.after == "reply_start" else self._reply_end
+        cause = self._reply_start if utterance.after == "reply_start" else None
         if cause is None:
-            cause = self._reply_end if self._reply_end is not None else self._given_up()
+            cause = self._reply_end()
         return None if cause is None else cause + delay
 
-    def _given_up(self) -> int | None:
-        """When waiting for an answer to the last utterance ends, if nobody heard it."""
-        if not self._played or self._heard:
+    def _reply_end(self) -> int | None:
+        """When the last utterance has been dealt with: its last turn has ended, or no turn came of it in good time."""
+        if not self._played or self._open_turns:
             return None
+        last = self._played[-1]
+        if self._last_end is not None:
+            known = last.last_voiced_sample
+            answered = known is not None and self._last_speech_end >= known - NEAR_S * CAPTURE_RATE_HZ
+            settled = self._next >= last.end_sample + SETTLED_S * CAPTURE_RATE_HZ
+            return self._last_end if answered or settled else None
         expected = self._waiting or self._scenario.expect_turns
-        deadline = self._played[-1].end_sample + round((PATIENCE_S if expected else QUIET_S) * CAPTURE_RATE_HZ)
+        deadline = last.end_sample + round((PATIENCE_S if expected else QUIET_S) * CAPTURE_RATE_HZ)
         return deadline if self._next >= deadline else None
 
     def _over(self) -> bool:
         if self._waiting or (self._played and self._next < self._played[-1].end_sample):
             return False
-        end = self._reply_end if self._reply_end is not None else self._given_up()
+        end = self._reply_end()
         return not self._played or (end is not None and self._next >= end + CLOSING_S * CAPTURE_RATE_HZ)
 
     def _mix(self, start: int) -> NDArray[np.float32]:

@@ -64,7 +64,8 @@ class Speaking:
         heard = ""
         for voiced in self._voiced:
             fraction = self.playback.heard(voiced.phrase.index, voiced.audio_s)
-            if self.playback.is_complete(voiced.phrase.index) and (fraction is None or fraction >= 1.0):
+            silent = fraction is None and self.playback.written_s(voiced.phrase.index) == 0
+            if self.playback.is_complete(voiced.phrase.index) and (silent or (fraction or 0) >= 1.0):
                 heard += voiced.phrase.text
                 continue
             if fraction is None:
@@ -93,35 +94,44 @@ class Speaking:
         self._voiced.append(voiced)
         later_patches: list[Interval] = []
         first_patch: int | None = None
-        async for item in job:
-            received_ns = self.clock.now_ns()
-            if isinstance(item, Setup):
-                voiced.word_ends, voiced.audio_s = item.word_ends, item.audio_s
-                cause = self._record_setup(item, job, cause, number)
-                continue
-            self.buffer.observe(seconds(item.end_ns - item.start_ns))
-            if first_patch is None:
-                first_patch = self.turn.add(Stage.TTS_FIRST_PATCH, item.start_ns, item.end_ns, [cause], phrase=number)
-                self._first_patch = self._first_patch or (first_patch, received_ns)
-            else:
-                later_patches.append((item.start_ns, item.end_ns))
-            self.playback.write(number, item.samples)
-            self._announce()
-        if not job.cancelled:
-            self.playback.end_phrase(number)
+        try:
+            async for item in job:
+                received_ns = self.clock.now_ns()
+                if isinstance(item, Setup):
+                    voiced.word_ends, voiced.audio_s = item.word_ends, item.audio_s
+                    cause = self._record_setup(item, job, cause, number)
+                    continue
+                self.buffer.observe(seconds(item.end_ns - item.start_ns))
+                if first_patch is None:
+                    first_patch = self.turn.add(
+                        Stage.TTS_FIRST_PATCH, item.start_ns, item.end_ns, [cause], phrase=number
+                    )
+                    self._first_patch = self._first_patch or (first_patch, received_ns)
+                else:
+                    later_patches.append((item.start_ns, item.end_ns))
+                self.playback.write(number, item.samples)
+                self._announce()
+            if not job.cancelled:
+                self.playback.end_phrase(number)
+        except Exception as error:
+            self.turn.describe(v.TTS, {v.ERROR_TYPE: type(error).__name__}, phrase=number)
+            raise
+        finally:
+            self._describe_phrase(number, first_patch, later_patches)
+            self._free_ns = self.clock.now_ns()
+
+    def _describe_phrase(self, number: int, first_patch: int | None, later_patches: list[Interval]) -> None:
         if later_patches:
             add_loop(self.turn, Stage.TTS_PATCHES, later_patches, [first_patch], number)
-        patches = len(later_patches) + (first_patch is not None)
         self.turn.describe(
             v.TTS,
             {
                 v.MODEL: self.engines.tts.model,
-                v.TTS_PATCHES: patches,
+                v.TTS_PATCHES: len(later_patches) + (first_patch is not None),
                 v.TTS_AUDIO_S: self.playback.written_s(number),
             },
             phrase=number,
         )
-        self._free_ns = self.clock.now_ns()
 
     def _record_setup(self, setup: Setup, job: Job[Setup | Patch], cause: int, phrase: int) -> int:
         parts: dict[str, Attribute] = {f"turnscope.tts.setup.{name}_ns": ns for name, ns in setup.parts_ns.items()}

@@ -49,26 +49,32 @@ class Thinking:
     async def phrases(self, messages: Sequence[Message]) -> AsyncIterator[ThoughtPhrase]:
         """Generate and yield the reply phrase by phrase. Raises what the engine raises."""
         cutter = PhraseCutter()
-        async for item in self._submit(messages):
-            received_ns = self.clock.now_ns()
-            match item:
-                case Prefill():
-                    self._record_prefill(item)
-                case Token(unspoken=True):
-                    self._unspoken.append((item.start_ns, item.end_ns))
-                case Token():
-                    self._record_unspoken()
-                    self._visible.append((item.start_ns, item.end_ns))
-                    self.text += item.text
-                    for phrase in cutter.push(item.text):
-                        yield self._finish_phrase(phrase, received_ns)
-                case Finished():
-                    self._record_unspoken()
-                    self._describe_finish(item)
-                    if item.reason != "cancelled":
-                        for phrase in cutter.flush():
+        try:
+            async for item in self._submit(messages):
+                received_ns = self.clock.now_ns()
+                match item:
+                    case Prefill():
+                        self._record_prefill(item)
+                    case Token(unspoken=True):
+                        self._unspoken.append((item.start_ns, item.end_ns))
+                    case Token():
+                        self._record_unspoken()
+                        self._visible.append((item.start_ns, item.end_ns))
+                        self.text += item.text
+                        for phrase in cutter.push(item.text):
                             yield self._finish_phrase(phrase, received_ns)
-        self._record_visible(None)
+                    case Finished():
+                        self._record_unspoken()
+                        self.turn.describe(v.LLM, {v.LLM_FINISH: item.reason})
+                        if item.reason != "cancelled":
+                            for phrase in cutter.flush():
+                                yield self._finish_phrase(phrase, received_ns)
+        except Exception as error:
+            self.turn.describe(v.LLM, {v.ERROR_TYPE: type(error).__name__})
+            raise
+        finally:
+            self._record_unspoken()
+            self._record_visible(None)
 
     def _submit(self, messages: Sequence[Message]) -> Job[Prefill | Token | Finished]:
         self._job = self.engines.workers.llm.submit(
@@ -93,12 +99,20 @@ class Thinking:
             v.CACHED_TOKENS: prefill.cached_tokens,
             v.LLM_EVALUATED_TOKENS: prefill.evaluated_tokens,
         }
+        waited_for = self._job.waited_for if self._job else None
+        self.cause = self.turn.add(
+            Stage.HOST,
+            prefill.taken_ns,
+            prefill.start_ns,
+            [self.cause],
+            waited_for=waited_for,
+            attributes={v.WHAT: "render prompt"},
+        )
         self.cause = self.turn.add(
             Stage.LLM_PREFILL,
             prefill.start_ns,
             prefill.end_ns,
             [self.cause],
-            waited_for=self._job.waited_for if self._job else None,
             attributes=known,
         )
         self.turn.describe(v.LLM, {v.MODEL: self.engines.llm.model, v.OPERATION: "chat", v.UNSPOKEN_TOKENS: 0, **known})
@@ -131,9 +145,6 @@ class Thinking:
     def _add_tokens(self, name: str, count: int) -> None:
         before = self.turn.groups.get((v.LLM, None), {}).get(name, 0)
         self.turn.describe(v.LLM, {name: count + (before if isinstance(before, int) else 0)})
-
-    def _describe_finish(self, finished: Finished) -> None:
-        self.turn.describe(v.LLM, {v.LLM_FINISH: finished.reason})
 
 
 def add_loop(

@@ -57,9 +57,6 @@ class Job(Generic[T]):
             raise RuntimeError(f"{self.name} was stopped before it gave a result")
         return items[0]
 
-    async def ended(self) -> None:
-        await self._ended.wait()
-
     def deliver(self, item: T) -> None:
         """Called on the event loop by the worker, once per item."""
         self._items.put_nowait(item)
@@ -106,7 +103,7 @@ class ThreadWorker:
 
     def submit(self, name: str, run: Callable[[ShouldStop], Iterator[T]]) -> Job[T]:
         self._loop = asyncio.get_running_loop()
-        holder = self._unfinished[-1].name if self._unfinished else None
+        holder = self._unfinished[0].name if self._unfinished else None
         job: Job[T] = Job(name, run, self._clock.now_ns(), holder)
         self._unfinished.append(job)
         self._queue.put(job)

@@ -198,6 +198,8 @@ class Playback:
             self.underruns += 1
             self._underrun_samples += late
             self._next_sample += late
+            if self._unheard is not None:
+                self._unheard = np.concatenate([self._unheard, np.zeros(late, np.float32)])
         self._track.lay(self._next_sample, samples)
         self._phrases[phrase].pieces.append((self._next_sample, len(samples)))
         self._find_first_audio(samples)

@@ -63,6 +63,8 @@ class LiveDisplay:
     async def __aexit__(self, *_: object) -> None:
         self._drawing.cancel()
         await asyncio.wait([self._drawing])
+        if not self._drawing.cancelled() and (error := self._drawing.exception()):
+            raise error
         self._show_ended()
 
     async def _draw(self) -> None:

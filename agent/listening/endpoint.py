@@ -76,10 +76,11 @@ class Endpoint:
         else:
             yield from self._measure_silence(frame)
 
-    def finished(self, probability: float) -> bool:
-        """Smart-turn's verdict on the question last asked: does it end the turn? False when the user has gone on
-        since."""
-        if self.speaking and self._asked and probability >= self._settings.smart_turn_threshold:
+    def finished(self, question: SilenceAsked, probability: float) -> bool:
+        """Smart-turn's verdict on a question: does it end the turn? False when the user has gone on since it was
+        asked."""
+        stands = self.speaking and self._asked and question.last_voiced_sample == self._last_voiced
+        if stands and probability >= self._settings.smart_turn_threshold:
             self._state = _State.IDLE
             return True
         return False

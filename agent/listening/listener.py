@@ -11,6 +11,7 @@ from agent.asr.protocol import Transcript
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.engines import Engines
 from agent.listening.endpoint import Endpoint, SilenceAsked, SpeechEnded, SpeechStarted
+from agent.listening.smart_turn import HEARD_S
 from agent.listening.utterance import Utterance
 from agent.settings import Settings
 from agent.worker import Job, once
@@ -22,7 +23,14 @@ from profiling.trace.vocabulary import Stage
 LEAD_IN_S = 0.32  # audio before the VAD's speech start that belongs to the first word
 TAIL_S = 0.16  # silence after the last voiced sample that the recogniser is given
 PAUSE_S = 0.1  # a silence longer than this gets no partial transcript
-SMART_TURN_S = 8.0  # what smart-turn listens to
+
+
+@dataclass(frozen=True)
+class Started:
+    """The user speaks. `heard_ns` is when the packet arrived in which speech had lasted long enough."""
+
+    turn: Turn
+    heard_ns: int
 
 
 @dataclass(frozen=True)
@@ -42,13 +50,25 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """A listening engine failed while the user spoke; listening goes on."""
+    """A listening engine failed while the user spoke; listening goes on. `turn` is the one that cannot go on, if
+    any."""
 
     stage: Stage
     error: Exception
+    turn: Turn | None = None
 
 
-ListenEvent = SpeechStarted | Heard | Finished | Failed
+ListenEvent = Started | Heard | Finished | Failed
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """A packet: when it arrived by the capture's clock, when the VAD took it up, and when that had judged it."""
+
+    packet: Packet
+    arrived_ns: int
+    started_ns: int
+    judged_ns: int
 
 
 @dataclass(frozen=True)
@@ -82,6 +102,8 @@ class Listener:
         self._chunk = settings.asr.chunk_ms * CAPTURE_RATE_HZ // 1000
         self._recent = np.zeros(0, np.float32)
         self._utterance: Utterance | None = None
+        self._opened: Turn | None = None
+        self._failing = False
         self._events: asyncio.Queue[ListenEvent | None] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -110,9 +132,14 @@ class Listener:
             utterance.decided_ns,
             job.submitted_ns,
             [utterance.decision_step],
+            waited_for=utterance.waited_for,
             attributes={v.WHAT: "decision"},
         )
-        final = await job.result()
+        try:
+            final = await job.result()
+        except Exception as error:
+            utterance.turn.describe(v.ASR, {v.ERROR_TYPE: type(error).__name__})
+            raise
         utterance.encoded_s += final.encoded_s
         step = utterance.turn.add(
             Stage.ASR_FINALIZE,
@@ -136,35 +163,56 @@ class Listener:
         return final, step
 
     async def _read(self, packets: AsyncIterator[Packet]) -> None:
+        first = True
         async for packet in packets:
-            self._hear(packet)
+            if first:
+                self._engines.vad.reset(packet.start_sample)
+                first = False
+            try:
+                self._hear(packet)
+            except Exception as error:
+                self._start_over(packet, error)
         while self._tasks:
             await asyncio.gather(*self._tasks)
 
+    def _start_over(self, packet: Packet, error: Exception) -> None:
+        """Listening itself failed: the turn that was open ends with the error, and the next packet is heard afresh."""
+        turn, self._opened, self._utterance = self._opened, None, None
+        self._endpoint = Endpoint(self._settings.endpoint)
+        self._engines.vad.reset(packet.end_sample)
+        if turn is not None or not self._failing:
+            self._events.put_nowait(Failed(Stage.VAD, error, turn))
+        self._failing = True
+
     def _hear(self, packet: Packet) -> None:
-        started_ns = self._clock.now_ns()
         self._recent = np.concatenate([self._recent, packet.samples])[-CAPTURE_RATE_HZ:]
         if self._utterance is not None:
             self._utterance.append(packet.samples)
-        for frame in self._engines.vad.push(packet.samples):
+        started_ns = self._clock.now_ns()
+        frames = self._engines.vad.push(packet.samples)
+        moment = _Moment(packet, self._capture.ns_of(packet.end_sample), started_ns, self._clock.now_ns())
+        for frame in frames:
             for event in self._endpoint.push(frame):
                 match event:
                     case SpeechStarted():
-                        self._open(event, packet)
+                        self._open(event, moment)
                     case SilenceAsked():
-                        self._ask(packet, started_ns)
+                        self._ask(event, moment)
                     case SpeechEnded():
-                        self._end(event, packet, started_ns)
+                        self._end(event, moment)
         self._step_if_due()
+        self._failing = False
 
-    def _open(self, event: SpeechStarted, packet: Packet) -> None:
+    def _open(self, event: SpeechStarted, moment: _Moment) -> None:
+        turn = self._opened = self._open_turn(self._capture.ns_of(event.sample))
+        packet_end = moment.packet.end_sample
         lead_in_start = max(0, event.sample - round(LEAD_IN_S * CAPTURE_RATE_HZ))
-        start = max(lead_in_start, packet.end_sample - len(self._recent))
-        utterance = Utterance(self._open_turn(self._capture.ns_of(event.sample)), self._engines.asr.open(), start)
-        utterance.append(self._recent[len(self._recent) - (packet.end_sample - start) :])
+        start = max(lead_in_start, packet_end - len(self._recent))
+        utterance = Utterance(turn, self._engines.asr.open(), start)
+        utterance.append(self._recent[len(self._recent) - (packet_end - start) :])
         utterance.next_step = self._chunk
         self._utterance = utterance
-        self._events.put_nowait(event)
+        self._events.put_nowait(Started(turn, moment.arrived_ns))
 
     def _step_if_due(self) -> None:
         """Give the recogniser the next chunk while the user speaks; a chunk that comes due while it is busy is
@@ -187,9 +235,10 @@ class Listener:
 
     async def _await_partial(self, utterance: Utterance, job: Job[Transcript]) -> None:
         transcript = await job.result()
+        if utterance.turn.ended:
+            return
         utterance.partials += 1
         utterance.encoded_s += transcript.encoded_s
-        utterance.text = transcript.text
         utterance.turn.add(
             Stage.ASR_PARTIAL,
             transcript.start_ns,
@@ -200,26 +249,28 @@ class Listener:
         if self._utterance is utterance:
             self._events.put_nowait(Heard(utterance.turn, transcript.text))
 
-    def _ask(self, packet: Packet, started_ns: int) -> None:
+    def _ask(self, question: SilenceAsked, moment: _Moment) -> None:
         utterance, smart_turn = self._utterance, self._engines.smart_turn
         if utterance is None or smart_turn is None:
             return
-        utterance.last_voiced_sample = self._endpoint.last_voiced_sample
-        audio = utterance.tail(SMART_TURN_S)
-        arrived_ns = self._capture.ns_of(packet.end_sample)
+        audio = utterance.tail(HEARD_S)
 
         def ask(_: object) -> _Verdict:
             start_ns = self._clock.now_ns()
             return _Verdict(smart_turn.probability(audio), start_ns, self._clock.now_ns())
 
         job = self._engines.workers.smart_turn.submit(Stage.SMART_TURN, once(ask))
-        self._spawn(Stage.SMART_TURN, self._await_verdict(utterance, job, arrived_ns, started_ns))
+        self._spawn(Stage.SMART_TURN, self._await_verdict(utterance, job, question, moment))
 
-    async def _await_verdict(self, utterance: Utterance, job: Job[_Verdict], arrived_ns: int, started_ns: int) -> None:
+    async def _await_verdict(
+        self, utterance: Utterance, job: Job[_Verdict], question: SilenceAsked, moment: _Moment
+    ) -> None:
         verdict = await job.result()
-        turn = utterance.turn
-        wait = self._record_wait(utterance, arrived_ns, "hangover")
-        host = turn.add(Stage.HOST, started_ns, job.submitted_ns, [wait], attributes={v.WHAT: "vad"})
+        decided_ns, turn = self._clock.now_ns(), utterance.turn
+        if self._utterance is not utterance:
+            return
+        judged = self._record_silence(turn, question.last_voiced_sample, moment, "hangover")
+        host = turn.add(Stage.HOST, moment.judged_ns, job.submitted_ns, [judged], attributes={v.WHAT: "question"})
         step = turn.add(
             Stage.SMART_TURN,
             verdict.start_ns,
@@ -228,37 +279,38 @@ class Listener:
             waited_for=job.waited_for,
             attributes={v.ENDPOINT_PROBABILITY: verdict.probability},
         )
-        if self._utterance is not utterance:
-            return
-        turn.describe(v.ENDPOINT, {v.ENDPOINT_PROBABILITY: verdict.probability})
-        decided_ns = self._clock.now_ns()
-        if self._endpoint.finished(verdict.probability):
-            self._finish(utterance, step, "smart_turn", decided_ns)
+        if self._endpoint.finished(question, verdict.probability):
+            turn.describe(v.ENDPOINT, {v.ENDPOINT_PROBABILITY: verdict.probability})
+            self._finish(utterance, question.last_voiced_sample, moment, "smart_turn", step, decided_ns)
 
-    def _end(self, event: SpeechEnded, packet: Packet, started_ns: int) -> None:
+    def _end(self, event: SpeechEnded, moment: _Moment) -> None:
         utterance = self._utterance
         if utterance is None:
             return
-        utterance.last_voiced_sample = event.last_voiced_sample
-        wait = self._record_wait(utterance, self._capture.ns_of(packet.end_sample), event.kind)
-        self._finish(utterance, wait, event.kind, started_ns)
+        judged = self._record_silence(utterance.turn, event.last_voiced_sample, moment, event.kind)
+        self._finish(utterance, event.last_voiced_sample, moment, event.kind, judged, moment.judged_ns)
 
-    def _record_wait(self, utterance: Utterance, until_ns: int, what: str) -> int:
-        """The silence from the end of speech to the packet that decided, as a step."""
-        end_ns, _ = self._speech_end(utterance)
-        return utterance.turn.add(Stage.ENDPOINT_WAIT, min(end_ns, until_ns), until_ns, attributes={v.WHAT: what})
+    def _record_silence(self, turn: Turn, last_voiced_sample: int, moment: _Moment, what: str) -> int:
+        """The wait from the end of speech to the packet that decided, and the VAD's work on that packet."""
+        end_ns, _ = self._speech_end(last_voiced_sample)
+        start_ns = min(end_ns, moment.arrived_ns)
+        wait = turn.add(Stage.ENDPOINT_WAIT, start_ns, moment.arrived_ns, attributes={v.WHAT: what})
+        return turn.add(Stage.VAD, moment.started_ns, moment.judged_ns, [wait])
 
-    def _speech_end(self, utterance: Utterance) -> tuple[int, bool]:
+    def _speech_end(self, last_voiced_sample: int) -> tuple[int, bool]:
         """S in monotonic ns, and whether it is the VAD's estimate."""
-        known = self._true_speech_end(utterance.last_voiced_sample)
-        return self._capture.ns_of(utterance.last_voiced_sample if known is None else known), known is None
+        known = self._true_speech_end(last_voiced_sample)
+        return self._capture.ns_of(last_voiced_sample if known is None else known), known is None
 
-    def _finish(self, utterance: Utterance, cause: int, kind: str, decided_ns: int) -> None:
-        hangover_ns = utterance.turn.steps[cause].end_ns - self._capture.ns_of(utterance.last_voiced_sample)
-        utterance.turn.describe(v.ENDPOINT, {v.ENDPOINT_KIND: kind, v.ENDPOINT_HANGOVER_S: seconds(hangover_ns)})
-        utterance.turn.speech_end_ns, utterance.turn.speech_end_estimated = self._speech_end(utterance)
+    def _finish(
+        self, utterance: Utterance, last_voiced_sample: int, moment: _Moment, kind: str, cause: int, decided_ns: int
+    ) -> None:
+        hangover_s = seconds(moment.arrived_ns - self._capture.ns_of(last_voiced_sample))
+        utterance.turn.describe(v.ENDPOINT, {v.ENDPOINT_KIND: kind, v.ENDPOINT_HANGOVER_S: hangover_s})
+        utterance.turn.speech_end_ns, utterance.turn.speech_end_estimated = self._speech_end(last_voiced_sample)
+        utterance.last_voiced_sample = last_voiced_sample
         utterance.decision_step, utterance.decided_ns = cause, decided_ns
-        self._utterance = None
+        self._utterance = self._opened = None
         self._events.put_nowait(Finished(utterance))
 
     def _spawn(self, stage: Stage, work: Coroutine[Any, Any, None]) -> None:

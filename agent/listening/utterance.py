@@ -15,7 +15,10 @@ Samples = NDArray[np.float32]
 
 @dataclass
 class Utterance:
-    """Audio is kept from `start_sample` (speech start less the lead-in) on; `taken` samples of it have been given to
+    """`decision_step` and `decided_ns` are the end-of-turn decision; `waited_for` says what the answer then had to
+    wait for.
+
+    Audio is kept from `start_sample` (speech start less the lead-in) on; `taken` samples of it have been given to
     the ASR stream."""
 
     turn: Turn
@@ -25,7 +28,6 @@ class Utterance:
     length: int = 0
     taken: int = 0
     next_step: int = 0
-    text: str = ""
     partials: int = 0
     skipped: int = 0
     encoded_s: float = 0.0
@@ -33,6 +35,7 @@ class Utterance:
     partial: Job[Transcript] | None = None
     decision_step: int | None = None
     decided_ns: int = 0
+    waited_for: str | None = None
 
     def append(self, samples: Samples) -> None:
         self.audio.append(samples)

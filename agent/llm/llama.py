@@ -89,9 +89,10 @@ class LlamaEngine:
         """See the protocol. When `should_stop` turns true during prefill, there is no Prefill, only Finished."""
         self._generation += 1
         generation = self._generation
+        taken_ns = self._clock.now_ns()
         prompt = self._prompt(self._template.render(messages, thinking=thinking_tokens > 0), messages)
         self._require_room(len(prompt.tokens), thinking_tokens)
-        prefill = self._prefill(prompt.tokens, should_stop, reply_follows=True)
+        prefill = self._prefill(prompt.tokens, should_stop, taken_ns, reply_follows=True)
         if prefill is None:
             yield Finished("cancelled")
             return
@@ -114,9 +115,10 @@ class LlamaEngine:
         it may follow; after a reply, the user speaks next. None when `should_stop` turned true. Ends a generation
         that is suspended."""
         self._generation += 1
+        taken_ns = self._clock.now_ns()
         prompt = self._prompt(self._template.render_start(messages, thinking=False), messages)
         self._require_room(len(prompt.tokens), 0)
-        return self._prefill(prompt.tokens, should_stop, reply_follows=False)
+        return self._prefill(prompt.tokens, should_stop, taken_ns, reply_follows=False)
 
     def warm_up(self, messages: Sequence[Message]) -> None:
         """See the protocol. These messages, examples among them, do not count as said: a reply may repeat their
@@ -158,12 +160,14 @@ class LlamaEngine:
         is_tag = [token] in (self._opening_tag, self._closing_tag)
         return [reply.sampled(token, self._gguf.piece(token, special=is_tag), start_ns, end_ns)]
 
-    def _prefill(self, tokens: list[int], should_stop: ShouldStop, *, reply_follows: bool) -> Prefill | None:
+    def _prefill(
+        self, tokens: list[int], should_stop: ShouldStop, taken_ns: int, *, reply_follows: bool
+    ) -> Prefill | None:
         start_ns = self._clock.now_ns()
         cached = self._cache.begin(tokens, reevaluate_last=reply_follows)
         if not self._cache.evaluate(tokens[cached:], should_stop):
             return None
-        return Prefill(start_ns, self._clock.now_ns(), len(tokens), cached, len(tokens) - cached)
+        return Prefill(taken_ns, start_ns, self._clock.now_ns(), len(tokens), cached, len(tokens) - cached)
 
     def _prompt(self, pieces: Sequence[Piece], messages: Sequence[Message]) -> _Prompt:
         """Tokenise piece by piece: what is said can neither merge with the template's text nor pose as one of its

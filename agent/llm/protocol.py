@@ -15,8 +15,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Prefill:
-    """The prompt is in the KV cache: `cached_tokens` were there already, `evaluated_tokens` were computed now."""
+    """The prompt is in the KV cache: `cached_tokens` were there already, `evaluated_tokens` were computed now. The
+    engine took the messages up at `taken_ns`; until `start_ns` it rendered and tokenised them."""
 
+    taken_ns: int
     start_ns: int
     end_ns: int
     prompt_tokens: int

@@ -8,6 +8,7 @@ from profiling.turn import described, loop_ns
 
 LABEL: dict[Stage, str] = {
     Stage.ENDPOINT_WAIT: "endpoint wait",
+    Stage.VAD: "voice detector",
     Stage.SMART_TURN: "turn detector",
     Stage.ASR_PARTIAL: "partial transcript",
     Stage.ASR_FINALIZE: "final transcript",
@@ -27,6 +28,7 @@ LABEL: dict[Stage, str] = {
 }
 WHAT_IT_WAS: dict[Stage, str] = {
     Stage.ENDPOINT_WAIT: "of silence before the agent took the turn as finished",
+    Stage.VAD: "of telling speech from silence",
     Stage.SMART_TURN: "in which the turn detector judged whether the sentence was finished",
     Stage.ASR_PARTIAL: "of transcribing what had been said so far",
     Stage.ASR_FINALIZE: "of transcribing the last of the speech",

@@ -43,9 +43,6 @@ class Anchor:
     def to_wall_ns(self, monotonic_ns: int) -> int:
         return monotonic_ns - self.monotonic_ns + self.wall_ns
 
-    def to_monotonic_ns(self, wall_ns: int) -> int:
-        return wall_ns - self.wall_ns + self.monotonic_ns
-
     def stepped_ns(self, later: "Anchor") -> int:
         """How far the wall clock was stepped (or slewed) between this anchor and a later one; positive is forward."""
         return (later.wall_ns - self.wall_ns) - (later.monotonic_ns - self.monotonic_ns)
@@ -53,7 +50,3 @@ class Anchor:
 
 def seconds(ns: int) -> float:
     return ns / NS_PER_S
-
-
-def nanoseconds(s: float) -> int:
-    return round(s * NS_PER_S)

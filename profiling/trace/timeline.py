@@ -95,6 +95,11 @@ class Turn:
         self.groups.setdefault((group, phrase), {}).update(frozen(attributes))
 
     @property
+    def ended(self) -> bool:
+        """True once the turn is complete; nothing is added to it any more."""
+        return self.end_ns is not None
+
+    @property
     def latency_ns(self) -> int | None:
         """Turn latency A - S; None when no audio was heard before the turn ended."""
         if self.first_audio_ns is None or self.speech_end_ns is None:

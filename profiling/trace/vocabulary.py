@@ -15,6 +15,7 @@ class Stage(StrEnum):
     """The stages of a turn, in pipeline order. `QUEUE` and `UNATTRIBUTED` are gaps of the critical path, not steps."""
 
     ENDPOINT_WAIT = "endpoint.wait"
+    VAD = "endpoint.vad"
     SMART_TURN = "endpoint.smart_turn"
     ASR_PARTIAL = "asr.partial"
     ASR_FINALIZE = "asr.finalize"
@@ -53,6 +54,7 @@ ENDPOINT, ASR, LLM, TTS, PLAYOUT, HOST = "endpoint", "speech_to_text", "chat", "
 
 SPAN_PATH_OF_STAGE: dict[Stage, tuple[str, ...]] = {
     Stage.ENDPOINT_WAIT: (ENDPOINT, "wait"),
+    Stage.VAD: (ENDPOINT, "vad"),
     Stage.SMART_TURN: (ENDPOINT, "smart_turn"),
     Stage.ASR_PARTIAL: (ASR, "partial"),
     Stage.ASR_FINALIZE: (ASR, "finalize"),

@@ -35,7 +35,6 @@ from profiling.trace.otlp_file import TraceFile
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import Stage
 
-OURS = (Stage.HOST, Stage.QUEUE, Stage.UNATTRIBUTED)
 T = TypeVar("T")
 PACKET = CAPTURE_RATE_HZ // 50
 
@@ -116,7 +115,7 @@ def _listening_share(engines: Engines, settings: Settings, console: Console) -> 
 
 def _figures(turns: list[Turn], listening_share: float) -> Iterator[Figure]:
     paths = [path for turn in turns if (path := critical_path(turn))]
-    ours_ms = [sum(path.totals.get(stage, 0) for stage in OURS) / 1e6 for path in paths]
+    ours_ms = [path.ours_ns / 1e6 for path in paths]
     lost_ms = [path.totals.get(Stage.UNATTRIBUTED, 0) / 1e6 for path in paths]
     how = f"median of {len(paths)} turns"
     yield Figure("host + queue + unattributed", statistics.median(ours_ms), 10, "ms", how)

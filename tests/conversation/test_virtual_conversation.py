@@ -5,14 +5,22 @@ import itertools
 import numpy as np
 import pytest
 
-from agent.events import AgentSays, HistoryTrimmed, PartialTranscript, ReplyAudible, UserSaid
+from agent.events import (
+    AgentSays,
+    HistoryTrimmed,
+    ListeningFailed,
+    PartialTranscript,
+    ReplyAudible,
+    TurnOpened,
+    UserSaid,
+)
 from agent.llm.history import new_history
 from agent.settings import load
 from profiling.critical_path import critical_path
 from profiling.trace import vocabulary as v
 from profiling.trace.vocabulary import EndReason, Stage
 from tests.fakes.engines import silence, speech
-from tests.fakes.talk import Talk, says, talk, utterance
+from tests.fakes.talk import Talk, says, scenario, talk, talk_through, utterance
 
 STORY = "Once upon a time there was a dragon, and it lived in a cave by the sea with a very good friend."
 
@@ -212,18 +220,99 @@ def test_an_engine_that_fails_ends_its_turn_and_the_next_one_works(stage: str) -
     result = talk([says("hello"), says("how are you", "reply_end", 0.3)], ["Fine."] * 2, prepare=break_it)
     first, second = result.ended
     assert first.turn.end_reason is EndReason.ERROR and "broke" in str(first.error)
-    assert "broke" in str(first.turn.attributes[v.TURN_ERROR])
+    assert first.turn.attributes[v.TURN_ERROR] == "RuntimeError"  # what it said may quote the user
+    assert any(v.ERROR_TYPE in described for described in first.turn.groups.values())
     assert second.turn.end_reason is EndReason.COMPLETED and second.error is None
     assert critical_path(second.turn) is not None
 
 
 def test_speech_without_words_is_not_answered() -> None:
     def deaf(result: Talk) -> None:
-        result.engines.asr.open().engine.finalize_cost_s = 0.01  # type: ignore[attr-defined]
+        result.engines.asr.deaf = True  # type: ignore[attr-defined]
 
-    noise = utterance(silence(0.5) + 0.0, "absolute", 0.2, None)
-    result = talk([noise], ["Never said."], prepare=deaf)
-    assert result.ended == [] and not any(isinstance(e, UserSaid) for e in result.events)
+    result = talk([says("hello")], ["Never said."], prepare=deaf)
+    (ended,) = result.ended
+    assert ended.turn.end_reason is EndReason.NO_TRANSCRIPT and ended.turn.latency_ns is None
+    assert not any(isinstance(e, UserSaid | AgentSays) for e in result.events)
+    assert result.engines.llm.asked == []  # type: ignore[attr-defined]
+
+
+def test_silence_opens_no_turn() -> None:
+    result = talk([utterance(silence(0.5), "absolute", 0.2, None)], ["Never said."])
+    assert result.events == []
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.7, 2.5])
+def test_a_recording_of_unknown_end_is_answered_and_ends_whatever_silence_follows(pause_s: float) -> None:
+    result = talk([says("hello how are you", known=False, pause_s=pause_s)], ["Fine, thank you."])
+    assert [ended.turn.end_reason for ended in result.ended] == [EndReason.COMPLETED]
+    assert result.ended[0].turn.speech_end_estimated
+
+
+def test_a_barge_in_that_nobody_hears_does_not_keep_the_scenario_waiting() -> None:
+    whisper = utterance(silence(0.4), "reply_start", 0.2, 0.3)
+    result = talk([says("hello"), whisper, says("how are you", "reply_end", 0.1)], ["Fine, thank you.", "Yes."])
+    assert [ended.transcript for ended in result.ended] == ["hello", "how are you"]
+
+
+def test_the_voice_detector_follows_the_sample_clock_from_scenario_to_scenario() -> None:
+    """S of the second scenario is estimated, and must lie where its speech really ends."""
+    one, two = (scenario([says("hello how are you", known=False)]) for _ in range(2))
+    result = talk_through([one, two], ["Fine, thank you very much my friend.", "Yes."])
+    track = np.concatenate(result.user)
+    ends_s = [(ended.turn.speech_end_ns - 1_000_000_000) / 1e9 for ended in result.ended]  # type: ignore[operator]
+    voiced = np.flatnonzero(track > 0.05) / 16_000
+    for end_s in ends_s:
+        assert np.abs(voiced - end_s).min() < 0.032
+        assert track[round((end_s + 0.04) * 16_000)] == 0.0
+
+
+def test_listening_that_fails_ends_its_turn_and_the_next_one_works() -> None:
+    def break_it(result: Talk) -> None:
+        result.engines.vad.fail_at = 20_000  # type: ignore[attr-defined]
+
+    result = talk([says("hello how are you"), says("stop please", "reply_end", 1.0)], ["I did."], prepare=break_it)
+    assert result.ended[0].turn.end_reason is EndReason.ERROR
+    assert result.ended[-1].turn.end_reason is EndReason.COMPLETED
+    assert any(isinstance(event, ListeningFailed) for event in result.events)
+
+
+def test_an_observer_that_fails_ends_the_conversation_with_its_error_and_no_turn_is_lost() -> None:
+    def break_it(result: Talk) -> None:
+        def full(event: object) -> None:
+            result.events.append(event)  # type: ignore[arg-type]
+            if isinstance(event, UserSaid):
+                raise OSError("disk full")
+
+        result.observe = full  # type: ignore[method-assign]
+
+    clock_talk: list[Talk] = []
+
+    def remember(result: Talk) -> None:
+        clock_talk.append(result)
+        break_it(result)
+
+    with pytest.raises(OSError, match="disk full"):
+        talk([says("hello"), says("how are you", "reply_end")], ["Fine."], prepare=remember)
+    opened = [event.turn.index for event in clock_talk[0].events if isinstance(event, TurnOpened)]
+    assert opened == [ended.turn.index for ended in clock_talk[0].ended]
+
+
+@pytest.mark.parametrize("after_s", [round(0.04 * step, 2) for step in range(60)])
+def test_the_user_may_speak_again_at_any_moment(after_s: float) -> None:
+    """From the end of the first utterance on, every 40 ms: every turn is closed once, and the history is what was
+    heard."""
+    again = says("stop please", "absolute", 0.5 + 0.8 + after_s)
+    result = talk([says("tell me a story", pause_s=0.0), again], [STORY, "I have stopped.", "Yes."])
+    opened = [event.turn.index for event in result.events if isinstance(event, TurnOpened)]
+    assert opened == sorted(ended.turn.index for ended in result.ended)
+    for ended in result.ended:
+        path = critical_path(ended.turn)
+        assert (path is None) == (ended.turn.latency_ns is None)
+        assert path is None or (path.total_ns == ended.turn.latency_ns and Stage.UNATTRIBUTED not in path.totals)
+    told = [m for m in result.engines.llm.asked[-1][OPENING:] if m.role == "assistant"]  # type: ignore[attr-defined]
+    assert [m.content for m in told] == [ended.heard for ended in result.ended[:-1] if ended.heard]
+    assert result.ended[-1].turn.end_reason is EndReason.COMPLETED
 
 
 def test_a_slow_voice_underruns_and_says_so_and_a_start_buffer_is_learnt() -> None:

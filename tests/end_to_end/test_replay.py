@@ -173,7 +173,7 @@ def test_the_terminal_tells_the_same_story_live_and_from_the_folder(replayed: Re
     assert live == again
 
 
-def test_stages_that_wait_are_waits(replayed: Replayed) -> None:
+def test_every_turn_went_through_every_stage(replayed: Replayed) -> None:
     for turn in replayed.run.turns:
         stages = {step.stage for step in turn.steps}
         assert {

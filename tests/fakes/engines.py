@@ -48,10 +48,16 @@ def recognise(samples: Samples) -> str:
 
 class FakeVad:
     def __init__(self) -> None:
-        self._rest = np.zeros(0, np.float32)
-        self._sample = 0
+        self.fail_at: int | None = None
+        self.reset()
+
+    def reset(self, start_sample: int = 0) -> None:
+        self._rest, self._sample = np.zeros(0, np.float32), start_sample
 
     def push(self, samples: Samples) -> list[VadFrame]:
+        if self.fail_at is not None and self._sample >= self.fail_at:
+            self.fail_at = None
+            raise RuntimeError("the voice detector broke")
         self._rest = np.concatenate([self._rest, samples])
         frames: list[VadFrame] = []
         while len(self._rest) >= FRAME:
@@ -93,7 +99,7 @@ class FakeAsrStream:
         start_ns = self.engine.clock.now_ns()
         self.audio = np.concatenate([self.audio, samples])
         self.engine.clock.work(cost_s)
-        text = recognise(self.audio)
+        text = "" if self.engine.deaf else recognise(self.audio)
         encoded_s = len(self.audio) / CAPTURE_RATE_HZ
         return Transcript(text, start_ns, self.engine.clock.now_ns(), encoded_s, len(text.split()))
 
@@ -105,6 +111,7 @@ class FakeAsr:
     step_cost_s: float = 0.03
     finalize_cost_s: float = 0.05
     fail_next: bool = False
+    deaf: bool = False
 
     def open(self) -> FakeAsrStream:
         return FakeAsrStream(self)
@@ -138,7 +145,7 @@ class FakeLlm:
         start_ns = self.clock.now_ns()
         self.clock.work(self.prefill_cost_s)
         tokens = self.prompt_tokens(messages)
-        yield Prefill(start_ns, self.clock.now_ns(), tokens, 0, tokens)
+        yield Prefill(start_ns, start_ns, self.clock.now_ns(), tokens, 0, tokens)
         reply = self.replies.pop(0) if self.replies else "I see."
         for _ in range(thinking_tokens):
             yield self._token("hidden ", unspoken=True)

@@ -1,6 +1,6 @@
 """Runs a whole conversation with fake engines in virtual time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,21 +68,36 @@ def utterance(
     )
 
 
+def scenario(utterances: Sequence[Utterance]) -> Scenario:
+    return Scenario("fake", "", "en", "CC0-1.0", None, expect_turns=len(utterances), utterances=tuple(utterances))
+
+
 def talk(
     utterances: Sequence[Utterance],
     replies: Sequence[str] = (),
     settings: Settings | None = None,
-    prepare: "object" = None,
+    prepare: Callable[[Talk], None] | None = None,
+) -> Talk:
+    """One conversation. `prepare` may change the engines before it begins."""
+    return talk_through([scenario(utterances)], replies, settings, prepare)
+
+
+def talk_through(
+    scenarios: Sequence[Scenario],
+    replies: Sequence[str] = (),
+    settings: Settings | None = None,
+    prepare: Callable[[Talk], None] | None = None,
 ) -> Talk:
     clock = VirtualClock()
     result = Talk(clock, fake_engines(clock, replies))
-    if callable(prepare):
+    if prepare:
         prepare(result)
-    scenario = Scenario("fake", "", "en", "CC0-1.0", None, expect_turns=len(utterances), utterances=tuple(utterances))
 
     async def main() -> None:
-        await replay([scenario], result.engines, settings or load(), clock, result.observe, result)
-        await result.engines.workers.close()
+        try:
+            await replay(scenarios, result.engines, settings or load(), clock, result.observe, result)
+        finally:
+            await result.engines.workers.close()
 
     run_virtually(clock, main())
     return result

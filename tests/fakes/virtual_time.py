@@ -69,7 +69,7 @@ class VirtualWorker:
         self._task: asyncio.Task[None] | None = None
 
     def submit(self, name: str, run: Callable[[ShouldStop], Iterator[T]]) -> Job[T]:
-        holder = self._waiting[-1] if self._waiting else self._running
+        holder = self._running or (self._waiting[0] if self._waiting else None)
         job: Job[T] = Job(name, run, self._clock.now_ns(), holder.name if holder else None)
         self._waiting.append(job)
         if self._task is None or self._task.done():

@@ -37,16 +37,20 @@ def test_smart_turn_is_asked_once_per_silence_and_its_yes_ends_the_turn() -> Non
     events = feed(endpoint, [0.9] * 10 + [0.1] * 20)
     assert [event for _, event in events if isinstance(event, SilenceAsked)] == [SilenceAsked(10 * FRAME)]
     assert endpoint.speaking
-    assert not endpoint.finished(0.49) and endpoint.speaking
-    assert endpoint.finished(0.5) and not endpoint.speaking
+    question = SilenceAsked(10 * FRAME)
+    assert not endpoint.finished(question, 0.49) and endpoint.speaking
+    assert endpoint.finished(question, 0.5) and not endpoint.speaking
 
 
 def test_a_verdict_that_comes_after_the_user_went_on_is_void() -> None:
     endpoint = Endpoint(EndpointSettings())
     feed(endpoint, [0.9] * 10 + [0.1] * 8 + [0.9])
-    assert not endpoint.finished(0.99) and endpoint.speaking
+    first = SilenceAsked(10 * FRAME)
+    assert not endpoint.finished(first, 0.99) and endpoint.speaking
     again = feed(endpoint, [0.1] * 8, start=19)
     assert [event for _, event in again] == [SilenceAsked(19 * FRAME)]
+    assert not endpoint.finished(first, 0.99) and endpoint.speaking
+    assert endpoint.finished(SilenceAsked(19 * FRAME), 0.99)
 
 
 def test_without_a_yes_the_longest_hangover_ends_the_turn() -> None:
