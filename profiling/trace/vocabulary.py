@@ -6,7 +6,7 @@ from enum import StrEnum
 class Kind(StrEnum):
     """What a step of a turn is. A wait is not work."""
 
-    WORK = "work"  # inside a model library's call
+    WORK = "work"  # a model's: its library's calls, and the features or phonemes made for them
     WAIT = "wait"  # a timer, a buffer that fills, silence that plays
     HOST = "host"  # our own code
 

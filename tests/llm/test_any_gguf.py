@@ -93,7 +93,7 @@ def with_a_broken_header(path: Path) -> None:
 
 WRONG_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "absent": (lambda path: None, "cannot be read .No such file"),
-    "a folder": (lambda path: path.mkdir(), "cannot be read .Is a directory"),
+    "a folder": (lambda path: path.mkdir(), "is not a file"),
     "empty": (lambda path: path.touch(), "is not a GGUF file"),
     "of another kind": (lambda path: path.write_text("Hello, this is text."), "is not a GGUF file"),
     "only a beginning": (lambda path: path.write_bytes(b"GGUF"), "llama.cpp cannot load .*damaged, incomplete"),

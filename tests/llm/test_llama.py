@@ -210,7 +210,7 @@ def test_too_long_a_conversation_is_refused_and_trimmed_by_turns(engine: LlamaEn
         history.add_user(f"This is question number {number}, and it has some words in it.")
         history.add_reply(f"This is answer number {number}, and it has some words in it too.")
     history.add_user("And now?")
-    with pytest.raises(TurnscopeError, match="context of smollm2-135m has 512: drop its oldest turns"):
+    with pytest.raises(TurnscopeError, match="context of smollm2-135m has 512: shorten"):
         list(engine.generate(history.messages(), thinking_tokens=0, max_tokens=8, should_stop=never))
     dropped = history.trim(lambda messages: engine.prompt_tokens(messages) <= 512 - 40 - 8 - 6)
     assert 0 < dropped < 30
