@@ -116,6 +116,7 @@ class Conversation:
                     raise self._observer_failed
             if self._answering:
                 await asyncio.wait([self._answering])
+                self._answering.result()
         finally:
             await self._stop()
         if self._observer_failed:
