@@ -7,7 +7,7 @@ import pytest
 
 from agent.llm.llama import LlamaEngine
 from agent.models import locate
-from tests.llm.reading import TickingClock
+from tests.fakes.ticking import TickingClock
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ import pytest
 from agent.errors import TurnscopeError
 from agent.llm.llama import LlamaEngine
 from agent.llm.protocol import Message
-from tests.llm.reading import Read, TickingClock, never, read
+from tests.fakes.ticking import TickingClock, never
+from tests.llm.reading import Read, read
 from tests.llm.tiny_gguf import write_embedder, write_scripted
 
 ASK = [Message("user", "a b")]

@@ -12,7 +12,8 @@ from agent.llm.kv_cache import KvCache
 from agent.llm.llama import LlamaEngine
 from agent.llm.prompts import EXAMPLES, SYSTEM_PROMPT
 from agent.llm.protocol import Message, Prefill, Token
-from tests.llm.reading import Read, TickingClock, never, read, stop_at
+from tests.fakes.ticking import TickingClock, never, stop_at
+from tests.llm.reading import Read, read
 
 SHORT = "Answer in one short sentence."
 QUESTION = [Message("system", SHORT), Message("user", "What is the capital of France?")]

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,33 +15,10 @@ from agent.errors import TurnscopeError
 from agent.models import locate
 from agent.tts.piper import PiperEngine, plan_patches
 from agent.tts.protocol import Patch, Setup
+from tests.fakes.ticking import TickingClock, never, stop_at
 
 SENTENCE = "Sure, I can help you with that today, but first I need to know which city you are calling from."
 SAMPLES_PER_FRAME = 256
-
-
-class TickingClock:
-    """Moves on by a millisecond whenever it is read."""
-
-    def __init__(self) -> None:
-        self.ns = 0
-
-    def now_ns(self) -> int:
-        self.ns += 1_000_000
-        return self.ns
-
-    def wall_ns(self) -> int:
-        return self.now_ns()
-
-
-def never() -> bool:
-    return False
-
-
-def stop_at(number: int) -> Callable[[], bool]:
-    """Turns true when asked for the `number`-th time."""
-    asked = iter(range(1, 1_000_000))
-    return lambda: next(asked) >= number
 
 
 def sound(items: Iterator[Setup | Patch]) -> NDArray[np.float32]:
