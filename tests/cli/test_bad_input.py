@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from agent.cli.interruption import ending_at_once
 from profiling.run import load_run
 
 Result = subprocess.CompletedProcess[str]
@@ -169,16 +170,26 @@ def test_output_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     assert json.loads((folder / "run.json").read_text())["complete"] is True
 
 
-def test_interrupted_while_the_models_load_it_ends_at_once_and_leaves_no_run(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "agent.cli", "replay", "go-forward", "--runs", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.6)
-    for _ in range(2):
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.02)
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == 130 and "Traceback" not in output + errors
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_while_nothing_is_worth_keeping_a_signal_ends_the_process_at_once(number: int, code: int) -> None:
+    loading = (
+        "import time; from agent.cli.interruption import ending_at_once\n"
+        "with ending_at_once():\n print('in', flush=True)\n time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", loading], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "in\n"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (code, "")
+
+
+def test_afterwards_ctrl_c_is_an_interruption_again() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with ending_at_once():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "run.json"])
