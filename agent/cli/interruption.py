@@ -14,7 +14,10 @@ _terminated = False
 
 
 def treat_sigterm_as_ctrl_c() -> None:
-    """SIGTERM ends what runs as Ctrl-C would; `exit_code` tells them apart."""
+    """SIGTERM ends what runs as Ctrl-C would; `exit_code` tells them apart. Ctrl-C works in the background job of a
+    script too, which inherits it as ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _on_sigterm)
 
 

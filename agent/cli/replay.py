@@ -89,6 +89,8 @@ def replay(
         if scenario.language not in (None, settings.language):
             consoles.note(notes, f"{scenario.name} is in {scenario.language!r}, but these models know English.")
     collector = _collector(otlp) if otlp else None
+    if runs_folder.exists() and not runs_folder.is_dir():
+        raise TurnscopeError(f"{runs_folder} is not a folder: give one to --runs, where run folders can be made.")
     names = needed_models(settings)
     models.ensure(names, notes)
     with ending_at_once(), notes.status("Loading the models") as status:

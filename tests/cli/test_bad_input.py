@@ -98,6 +98,7 @@ def test_a_runs_folder_that_cannot_be_made(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert str(file) in sentence(turnscope("replay", "go-forward", "--runs", file / "runs"))
+    assert "not a folder" in sentence(turnscope("replay", "go-forward", "--runs", file))
 
 
 def test_a_bad_collector_address() -> None:
@@ -138,8 +139,14 @@ def test_ctrl_c_at_any_moment_keeps_what_there_is(tmp_path: Path, seconds: float
             assert len(sound) > 0 or not run.turns
 
 
-def test_a_terminated_replay_keeps_what_there_is_too(tmp_path: Path) -> None:
-    code, output, errors = stopped_after(9.0, tmp_path, signal.SIGTERM)
+@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_terminated_replay_keeps_what_there_is_too(tmp_path: Path, inherited: signal.Handlers) -> None:
+    """Also where SIGINT is ignored, as in a background job of a script."""
+    before = signal.signal(signal.SIGINT, inherited)
+    try:
+        code, output, errors = stopped_after(9.0, tmp_path, signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert code == 143 and "Traceback" not in output + errors
     (folder,) = tmp_path.iterdir()
     assert load_run(folder).info is not None
