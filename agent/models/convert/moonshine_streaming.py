@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, compose, helper, numpy_helper
 from onnx.utils import Extractor
 
-_CONV1, _CONV2 = "conv1", "conv2"
+_CONV2 = "conv2"
 _WEIGHT_LEVELS = 63  # 7 bits
 _FLOAT = TensorProto.FLOAT
 
