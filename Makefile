@@ -1,11 +1,11 @@
 # Everything a newcomer runs. Each target sets up what it needs first: system packages, .venv, models.
-.PHONY: run test lint bench setup setup-dev clean
+.PHONY: run test lint bench full-size setup setup-gpu setup-dev clean
 
 run: setup ## replay the bundled conversations and explain every turn; ARGS='...' are arguments of `turnscope replay`
 	@.venv/bin/turnscope replay $(ARGS)
 
 test: lint ## all checks and tests; ARGS='...' are arguments of pytest
-	@.venv/bin/python -m pytest $(ARGS)
+	@.venv/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup-dev
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/pyright --pythonpath .venv/bin/python && .venv/bin/lint-imports
@@ -13,8 +13,14 @@ lint: setup-dev
 bench: setup ## the figures that Turnscope must reach, measured here
 	@.venv/bin/python -m tests.bench $(ARGS)
 
+full-size: setup-gpu ## the three big engines at full size with random weights, measured against predicted time
+	@.venv/bin/turnscope full-size $(ARGS)
+
 setup:
 	@agent/setup/setup.sh
+
+setup-gpu: ## what the big engines need, for CUDA where there is a device; several gigabytes
+	@agent/setup/setup.sh --gpu
 
 setup-dev:
 	@agent/setup/setup.sh --dev

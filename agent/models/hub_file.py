@@ -45,6 +45,8 @@ def _complete(source: HubSource, file: SourceFile, partial: Path, on_size: Calla
             with _open(source, file, size_before) as response:
                 _append(response, partial, file.size_bytes, on_size)
         except HTTPError as error:
+            if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return  # what the server has is shorter than what is needed, so verification will refuse it
             problem = f"the server says {error.code} {error.reason}"
             if error.code in (401, 403):
                 problem += ", so it wants an access token in HF_TOKEN or its licence accepted on its page"

@@ -1,13 +1,13 @@
-"""Bringing a model into the store: lock, download, verify, convert, and one rename at the end."""
+"""Bringing models into the store: room for all of them, then for each lock, download, verify, convert, one rename."""
 
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.filesize import decimal
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agent.errors import TurnscopeError
 from agent.models.conversion import check_needs, run_converter
@@ -22,33 +22,37 @@ _NS_PER_S = 1_000_000_000
 
 def fetch(names: Iterable[str], console: Console) -> None:
     """Fetch the named models; those that are here are read and compared with their record. Raises TurnscopeError."""
-    for model in [find(name) for name in names]:
-        _install(model, console, read_everything=True)
+    _install_all([find(name) for name in names], console, read_everything=True)
 
 
 def ensure(names: Iterable[str], console: Console) -> None:
     """Fetch those of the named models that are absent or have a file of a wrong size. Raises TurnscopeError."""
-    for model in [find(name) for name in names]:
-        if damage(model):
-            _install(model, console, read_everything=False)
+    if wanting := [model for model in map(find, names) if damage(model)]:
+        _install_all(wanting, console, read_everything=False)
+
+
+def _install_all(wanted: Sequence[Model], console: Console, read_everything: bool) -> None:
+    try:
+        _clear_dead_workshops()
+        _check_space([model for model in wanted if damage(model)])
+        for model in wanted:
+            _install(model, console, read_everything)
+    except OSError as error:
+        raise TurnscopeError(
+            f"{_names(wanted)} cannot be stored in {models_folder()} ({error.strerror or error}): "
+            "make that folder writable and roomy or point XDG_CACHE_HOME at one that is, then fetch again."
+        ) from error
 
 
 def _install(model: Model, console: Console, read_everything: bool) -> None:
     def say_waiting() -> None:
         _say(console, f"{model.name}: another process is fetching it, waiting for that")
 
-    try:
-        _clear_dead_workshops()
-        with exclusive(_lock_of(workshop_of(model)), say_waiting):
-            if damage(model, read_everything):
-                _make(model, console)
-            else:
-                _say(console, f"{model.name}: here and whole")
-    except OSError as error:
-        raise TurnscopeError(
-            f"The model {model.name} cannot be stored in {models_folder()} ({error.strerror or error}): "
-            "make that folder writable and roomy or point XDG_CACHE_HOME at one that is, then fetch it again."
-        ) from error
+    with exclusive(_lock_of(workshop_of(model)), say_waiting):
+        if damage(model, read_everything):
+            _make(model, console)
+        else:
+            _say(console, f"{model.name}: here and whole")
 
 
 def _make(model: Model, console: Console) -> None:
@@ -61,8 +65,9 @@ def _make(model: Model, console: Console) -> None:
         downloads, finished = workshop / "downloads", workshop / "finished"
         downloads.mkdir(parents=True, exist_ok=True)
         finished.mkdir()
-        _check_space(model)
-        _say(console, f"{model.name}: {decimal(model.download_bytes)} from {model.source}")
+        _check_space([model])
+        size = decimal(model.download_bytes)
+        _say(console, f"{model.name}: {size} from {model.source}, licence {model.licence}")
         with _progress(console) as progress:
             _download(model, downloads, progress)
             _finish(model, downloads, finished, progress)
@@ -108,17 +113,45 @@ def _say(console: Console, text: str) -> None:
 
 
 def _progress(console: Console) -> Progress:
-    columns = (TextColumn("  {task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    columns = (
+        TextColumn("  {task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, console=console, transient=True, disable=not console.is_interactive)
 
 
-def _check_space(model: Model) -> None:
-    free_bytes = shutil.disk_usage(models_folder()).free
-    if free_bytes < model.scratch_bytes:
+def _check_space(wanting: Sequence[Model]) -> None:
+    """Raise TurnscopeError unless the disk has room for these models, made one after another."""
+    needed_bytes = stored_bytes = 0
+    for model in wanting:
+        arrived_bytes = _arrived_bytes(model)
+        needed_bytes = max(needed_bytes, stored_bytes + model.scratch_bytes - arrived_bytes)
+        stored_bytes += model.stored_bytes - arrived_bytes
+    free_bytes = shutil.disk_usage(_nearest_folder(models_folder())).free
+    if free_bytes < needed_bytes:
         raise TurnscopeError(
-            f"Fetching {model.name} takes {decimal(model.scratch_bytes)} on the disk of {models_folder()} and "
+            f"Fetching {_names(wanting)} takes {decimal(needed_bytes)} on the disk of {models_folder()} and "
             f"{decimal(free_bytes)} are free: make room or point XDG_CACHE_HOME at a folder on another disk."
         )
+
+
+def _arrived_bytes(model: Model) -> int:
+    """Return what lies there of an unfinished download; none if another process finishes it at this moment."""
+    try:
+        return sum(path.stat().st_size for path in (workshop_of(model) / "downloads").glob("*"))
+    except FileNotFoundError:
+        return 0
+
+
+def _nearest_folder(path: Path) -> Path:
+    """Return `path`, or the lowest of its parents that exists."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def _names(wanted: Sequence[Model]) -> str:
+    return ", ".join(model.name for model in wanted)
 
 
 def _clear_dead_workshops() -> None:

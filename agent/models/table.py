@@ -42,6 +42,7 @@ def models_table() -> Table:
     """Return the table that `turnscope models` prints."""
     table = Table("model", "stage", "here", "size", "licence", "source", box=None, pad_edge=False)
     table.columns[3].justify = "right"
+    table.columns[5].overflow = "fold"
     for row in list_models():
         table.add_row(row.name, row.stage, row.present, decimal(row.size_bytes), row.licence, row.source)
     return table

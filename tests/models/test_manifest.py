@@ -30,6 +30,31 @@ def test_the_default_pipeline_has_one_model_per_stage() -> None:
     assert sorted(stages) == ["asr", "llm", "tts", "turn", "vad"]
 
 
+@pytest.mark.parametrize(
+    ("name", "stage", "licence", "files"),
+    [
+        ("nemotron", "asr", "OpenMDW-1.1", {"model.nemo"}),
+        ("gemma-4-12b", "llm", "Apache-2.0", {"model.gguf"}),
+        (
+            "voxcpm2",
+            "tts",
+            "Apache-2.0",
+            {"config.json", "model.safetensors", "audiovae.pth", "tokenizer.json", "tokenizer_config.json"}
+            | {"special_tokens_map.json"},
+        ),
+    ],
+)
+def test_the_big_models_come_from_one_commit_with_the_names_their_engines_load(
+    name: str, stage: str, licence: str, files: set[str]
+) -> None:
+    model = manifest.find(name)
+    assert (model.stage, model.licence, model.embedded) == (stage, licence, False)
+    assert {file.name for file in model.files} == files
+    assert isinstance(model.source, manifest.HubSource) and re.fullmatch(r"[0-9a-f]{40}", model.source.revision)
+    assert model.download_bytes == sum(file.size_bytes for file in model.files)
+    assert model.download_bytes < model.stored_bytes < model.scratch_bytes
+
+
 def test_the_embedded_models_are_here_and_whole() -> None:
     for name in models.embedded_models():
         folder = models.locate(name)
@@ -59,6 +84,17 @@ def test_the_table_says_what_is_here(sandbox: Sandbox) -> None:
     assert len(lines) == 4
     assert "wheel-of-first-one 1.0" in lines[1] and "MIT" in lines[1] and "1.0 MB" in lines[1]
     assert "org/repo@01234567" in lines[3]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_table_has_every_model_and_cuts_nothing_off(width: int) -> None:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(models.models_table())
+    lines = capture.get().splitlines()
+    assert [line.split()[0] for line in lines[1:] if line[0] != " "] == list(manifest.models())
+    sources = "".join(line[lines[0].index("source") :].strip() for line in lines)
+    assert all(str(model.source) in sources for model in manifest.models().values())
 
 
 def test_an_unknown_model_is_one_sentence() -> None:
