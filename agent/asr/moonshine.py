@@ -7,6 +7,7 @@ agree the new one takes over: it is made to begin with those words as the old on
 them is committed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,10 @@ from agent.asr.moonshine_graphs import SILENCE_S, Decoder, Encoder, Hypothesis
 from agent.asr.moonshine_sound import RATE_HZ, Frontend, Sound
 from agent.asr.moonshine_tokenizer import Tokenizer
 from agent.asr.protocol import ShouldStop, Transcript
+from agent.errors import TurnscopeError
+from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock, SystemClock
+from profiling.trace.timeline import Attribute
 
 _TOKENS_PER_S, _TOKENS_MORE = 6.5, 2  # more than that is not speech
 _LOUDNESS_SPAN = 160  # samples (10 ms)
@@ -43,23 +47,31 @@ class _Model:
 class MoonshineEngine:
     """An `AsrEngine`. Streams share the model and may be interleaved; one step at a time per engine."""
 
+    needs_whole_chunks = False
+
     def __init__(
         self,
         folder: Path,
         *,
         name: str | None = None,
         threads: int = 1,
+        chunk_ms: int = 320,
+        language: str = "en-US",
         clock: Clock | None = None,
         segment_limit_s: float = 5.0,
     ) -> None:
         """Load the model in `folder`: frontend.onnx, encoder.onnx, decoder.onnx, tokenizer.bin.
 
-        `segment_limit_s`, at least 3, bounds what a step encodes. Raises TurnscopeError when a file is missing or of
-        the wrong kind.
+        `chunk_ms` is the cadence of partial transcripts; `segment_limit_s`, at least 3, bounds what a step encodes.
+        Raises TurnscopeError when a file is missing or of the wrong kind, or the language is not English.
         """
         if segment_limit_s < 3:
             raise ValueError(f"segment_limit_s is {segment_limit_s}: shorter than what a cut looks at")
         self.model = name or folder.name
+        if language.partition("-")[0].lower() != "en":
+            raise TurnscopeError(f"The recogniser {self.model} knows English (en) only, not {language!r}.")
+        self.attributes: Mapping[str, Attribute] = {v.ASR_CHUNK_S: chunk_ms / 1000}
+        self._chunk_samples = chunk_ms * RATE_HZ // 1000
         self._model = _Model(
             Frontend(folder / "frontend.onnx", threads),
             Encoder(folder / "encoder.onnx", threads),
@@ -68,6 +80,9 @@ class MoonshineEngine:
         )
         self._clock = clock or SystemClock()
         self._segment_limit_s = segment_limit_s
+
+    def chunk_end(self, sample: int) -> int:
+        return -(-sample // self._chunk_samples) * self._chunk_samples
 
     def open(self) -> "MoonshineStream":
         return MoonshineStream(self._model, self._clock, self._segment_limit_s)

@@ -1,11 +1,13 @@
 """What the conversation asks of a speech recogniser."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from profiling.trace.timeline import Attribute
 
 ShouldStop = Callable[[], bool]
 
@@ -15,7 +17,8 @@ class Transcript:
     """The text of an utterance so far, and what the step that made it cost.
 
     `encoded_s` is the seconds of audio that the step put through the encoder; `tokens` the decoder positions it
-    evaluated.
+    evaluated. `passes_ns` are start and end of each pass over new sound (a chunk of a streaming model) and `parts_ns`
+    their durations by part, summed; both are empty where an engine does not tell.
     """
 
     text: str
@@ -23,6 +26,8 @@ class Transcript:
     end_ns: int
     encoded_s: float
     tokens: int
+    passes_ns: tuple[tuple[int, int], ...] = ()
+    parts_ns: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 class AsrStream(Protocol):
@@ -33,14 +38,25 @@ class AsrStream(Protocol):
         ...
 
     def finalize(self, samples: NDArray[np.float32], should_stop: ShouldStop) -> Transcript:
-        """Take the last samples and return the final transcript. The stream is finished afterwards."""
+        """Take the last samples and return the final transcript: what is left of an incomplete chunk is flushed with
+        silence. The stream is finished afterwards."""
         ...
 
 
 class AsrEngine(Protocol):
-    """A loaded recogniser. One step at a time per engine; streams may be interleaved."""
+    """A loaded recogniser. One step at a time per engine; streams may be interleaved.
+
+    `attributes` describe it on its spans. `needs_whole_chunks` says that a streaming model computes nothing of a chunk
+    before all of it has come; otherwise the chunk is only the cadence of partial transcripts.
+    """
 
     model: str
+    attributes: Mapping[str, Attribute]
+    needs_whole_chunks: bool
+
+    def chunk_end(self, sample: int) -> int:
+        """The first end of a chunk at or after `sample`; both are counts of samples from a stream's beginning."""
+        ...
 
     def open(self) -> AsrStream: ...
 

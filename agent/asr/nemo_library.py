@@ -1,0 +1,42 @@
+"""NeMo, imported without a word: whoever needs a name of it imports it from here."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without log records and warnings, those of every library: for the moments of importing and loading. Python's
+    warning machinery, into which NeMo puts itself, is put back afterwards."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+with quiet():
+    from nemo.collections.asr.models import ASRModel, EncDecRNNTBPEModel
+    from nemo.collections.asr.modules import AudioToMelSpectrogramPreprocessor, ConformerEncoder
+    from nemo.collections.asr.parts.submodules.rnnt_decoding import RNNTBPEDecoding
+    from nemo.utils import logging as nemo_logging
+    from nemo.utils.model_utils import import_class_by_path
+
+    nemo_logging.remove_stream_handlers()
+    nemo_logging.setLevel(nemo_logging.CRITICAL)  # it keeps in memory what it logs
+    nemo_logging.captureWarnings(False)
+
+__all__ = [
+    "ASRModel",
+    "AudioToMelSpectrogramPreprocessor",
+    "ConformerEncoder",
+    "EncDecRNNTBPEModel",
+    "RNNTBPEDecoding",
+    "import_class_by_path",
+    "quiet",
+]

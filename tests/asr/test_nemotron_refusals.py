@@ -1,0 +1,184 @@
+"""What Nemotron's engine refuses, in one sentence each, and that it loads without a word and without the network."""
+
+import io
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.asr.nemotron import NemotronEngine
+from agent.asr.nemotron_choices import CHUNKS_MS, language
+from agent.errors import TurnscopeError
+from profiling.trace import vocabulary as v
+from profiling.trace.clock import SystemClock
+from tests.asr.nemotron_tools import stream, tiny_engine, tiny_file
+from tests.tiny_models.nemotron import LANGUAGES, babble, build_nemotron
+
+
+def refusal(source: Any, **settings: Any) -> str:
+    with pytest.raises(TurnscopeError) as refused:
+        NemotronEngine(source, clock=SystemClock(), **settings)
+    sentence = str(refused.value)
+    assert sentence.endswith(".") and "\n" not in sentence
+    return sentence
+
+
+def archive(path: Path, **members: bytes) -> Path:
+    """A .nemo file with `model_config` and `model_weights`."""
+    names = {"model_config": "model_config.yaml", "model_weights": "model_weights.ckpt"}
+    with tarfile.open(path, "w") as out:
+        for key, content in members.items():
+            entry = tarfile.TarInfo(names[key])
+            entry.size = len(content)
+            out.addfile(entry, io.BytesIO(content))
+    return path
+
+
+def config_of(path: Path) -> bytes:
+    with tarfile.open(path) as whole:
+        member = next(name for name in whole.getnames() if name.endswith("model_config.yaml"))
+        config = whole.extractfile(member)
+        assert config is not None
+        return config.read()
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "gone.nemo").startswith(f"There is no file {tmp_path / 'gone.nemo'}: fetch the model")
+    assert "There is no file" in refusal(tmp_path)
+
+
+def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "text.nemo").write_text("hello " * 1000)
+    (tmp_path / "empty.nemo").touch()
+    for name in ("text.nemo", "empty.nemo"):
+        assert f"The file {tmp_path / name} is no .nemo archive, or not a whole one" in refusal(tmp_path / name)
+
+
+@pytest.mark.parametrize("part", [0.01, 0.3, 0.9])
+def test_a_truncated_archive(tmp_path: Path, part: float) -> None:
+    content = tiny_file().read_bytes()
+    cut = tmp_path / "cut.nemo"
+    cut.write_bytes(content[: int(len(content) * part)])
+    assert "is no .nemo archive, or not a whole one" in refusal(cut)
+
+
+def test_an_archive_of_something_else(tmp_path: Path) -> None:
+    assert "it has no model_weights.ckpt" in refusal(archive(tmp_path / "a.nemo", model_config=b"a: 1"))
+
+
+def test_a_model_of_another_class(tmp_path: Path) -> None:
+    for target, what in (
+        ("nemo.collections.asr.models.ctc_bpe_models.EncDecCTCModelBPE", "is of the class EncDecCTCModelBPE"),
+        ("nemo.collections.asr.models.no_such.Model", "cannot be loaded"),
+    ):
+        file = archive(tmp_path / "a.nemo", model_config=f"target: {target}".encode(), model_weights=b"")
+        assert what in refusal(file)
+
+
+def test_weights_that_are_damaged(tmp_path: Path) -> None:
+    config = b"target: nemo.collections.asr.models.rnnt_bpe_models.EncDecRNNTBPEModel"
+    assert "cannot be loaded" in refusal(archive(tmp_path / "a.nemo", model_config=config, model_weights=b"x" * 99))
+    assert "cannot be loaded" in refusal(
+        archive(tmp_path / "b.nemo", model_config=config_of(tiny_file()), model_weights=b"x" * 99)
+    )
+
+
+def test_a_chunk_that_no_model_has() -> None:
+    for chunk_ms in (0, 100, 640, -80):
+        with pytest.raises(TurnscopeError, match=r"There is no chunk of .* ms: choose 80, 160, 320, 560 or 1120\."):
+            tiny_engine(chunk_ms)
+
+
+def test_a_chunk_that_this_model_has_not(tmp_path: Path) -> None:
+    library = build_nemotron(tmp_path, att_context_size=[[70, 13], [70, 6], [70, 1], [70, 0]])
+    sentence = refusal(library, name="older", chunk_ms=320)
+    assert sentence == "The model older has no chunk of 320 ms: choose 80, 160, 560 or 1120."
+    sound = babble(2.0)
+    for chunk_ms in set(CHUNKS_MS) - {320}:
+        engine = NemotronEngine(library, clock=SystemClock(), chunk_ms=chunk_ms)
+        assert engine.attributes[v.ASR_CHUNK_S] == chunk_ms / 1000
+        assert stream(engine, sound)[-1].encoded_s == pytest.approx(chunk_ms / 1000)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "what"),
+    [
+        ({"att_context_style": "regular", "att_context_size": [56, 3]}, "no chunked attention"),
+        ({"conv_context_size": None, "causal_downsampling": False}, "no causal convolutions"),
+        ({"att_context_size": [[-1, 3], [-1, 0]]}, "it is no cache-aware streaming model"),
+    ],
+)
+def test_a_model_that_is_no_streaming_one(tmp_path: Path, encoder: dict[str, Any], what: str) -> None:
+    assert what in refusal(build_nemotron(tmp_path, **encoder))
+
+
+def test_features_that_need_the_whole_sound(tmp_path: Path) -> None:
+    library: Any = build_nemotron(tmp_path)
+    library.preprocessor.featurizer.normalize = "per_feature"
+    assert "features that depend on later sound" in refusal(library)
+
+
+def test_a_language_that_the_model_does_not_know() -> None:
+    for wanted in ("xx", "it-IT", "", "zh", "en-AU", "DE-AT"):
+        with pytest.raises(
+            TurnscopeError, match=r"does not know the language .*: choose auto, de-DE, en-GB, .* or zh-TW"
+        ):
+            tiny_engine(language=wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "meant"),
+    [("en", "en-US"), ("EN-us", "en-US"), ("en-GB", "en-GB"), ("de", "de-DE"), ("fr", "fr-FR"), ("auto", "auto")],
+)
+def test_a_bare_language_where_it_is_clear_which(wanted: str, meant: str) -> None:
+    assert language(LANGUAGES, wanted, "any") == meant
+
+
+def test_another_language_than_english_without_prompts(tmp_path: Path) -> None:
+    library = build_nemotron(tmp_path, prompted=False)
+    assert refusal(library, name="plain", language="de") == "The model plain knows English (en) only, not 'de'."
+
+
+def test_a_device_that_is_not_there() -> None:
+    assert "There is no CUDA device 63" in refusal(tiny_file(), device="cuda:63")
+
+
+PROGRAM = """
+import logging, socket, sys, warnings
+from pathlib import Path
+
+def refuse(*_, **__):
+    raise AssertionError("the network is not needed")
+
+socket.socket.connect = socket.getaddrinfo = refuse
+shown = warnings.showwarning
+
+import numpy as np
+from agent.asr.nemotron import NemotronEngine
+from profiling.trace.clock import SystemClock
+
+engine = NemotronEngine(Path(sys.argv[1]), clock=SystemClock(), threads=1)
+engine.warm_up()
+engine.open().finalize(np.random.default_rng(0).normal(0, 0.1, 30_000).astype(np.float32), lambda: False)
+assert warnings.showwarning is shown and logging.root.manager.disable == 0 and not logging.root.handlers
+"""
+
+
+def test_loading_and_hearing_say_nothing_and_need_no_network(tmp_path: Path) -> None:
+    """In a process of its own: importing NeMo is part of it."""
+    root, work, home = Path(__file__).parents[2], tmp_path / "work", tmp_path / "home"
+    work.mkdir()
+    home.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tiny_file())],
+        cwd=work,
+        env={"PYTHONPATH": str(root), "PATH": "", "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list(work.iterdir())
