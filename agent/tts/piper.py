@@ -24,6 +24,7 @@ from agent.tts.phonemizers import PhonemizerName, open_phonemizer
 from agent.tts.protocol import Patch, Setup, ShouldStop
 from agent.tts.word_times import word_ends
 from profiling.trace.clock import Clock, SystemClock
+from profiling.trace.timeline import Attribute
 
 LATENT, DURATIONS = "latent", "durations"  # the names of the tensors where the voice is cut
 INPUTS = ("input", "input_lengths", "scales")
@@ -95,6 +96,7 @@ class PiperEngine:
         check_graph(self._encoder, folder / "encoder.onnx", INPUTS, [LATENT, DURATIONS], "the encoder of a Piper voice")
         self._decoder = open_session(folder / "decoder.onnx", threads)
         check_graph(self._decoder, folder / "decoder.onnx", [LATENT], ["output"], "the decoder of a Piper voice")
+        self.attributes: Mapping[str, Attribute] = {}
         self._clock = clock or SystemClock()
         self._first_patch_frames = first_patch_frames
         self._patch_frames = patch_frames
@@ -120,7 +122,8 @@ class PiperEngine:
                 return
             start_ns = self._clock.now_ns()
             samples = self._decode(latent, first, last)
-            yield Patch(samples, start_ns, self._clock.now_ns())
+            end_ns = self._clock.now_ns()
+            yield Patch(samples, start_ns, end_ns, {"decode": end_ns - start_ns})
 
     def warm_up(self) -> None:
         """Run all three parts once, the decoder in both patch sizes."""

@@ -1,11 +1,13 @@
 """What the conversation asks of a speech synthesiser."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from profiling.trace.timeline import Attribute
 
 ShouldStop = Callable[[], bool]
 
@@ -30,17 +32,25 @@ class Setup:
 
 @dataclass(frozen=True)
 class Patch:
-    """A piece of the phrase's audio: float32 (n,) in [-1, 1] at the engine's sample rate."""
+    """A piece of the phrase's audio: float32 (n,) in [-1, 1] at the engine's sample rate.
+
+    `parts_ns` are durations by part, in order; they sum to at most `end_ns - start_ns`, and every patch of an engine
+    has the same parts. `forwards` counts the forward passes of a diffusion module. The time for which the consumer
+    holds the generator is no patch's.
+    """
 
     samples: NDArray[np.float32]
     start_ns: int
     end_ns: int
+    parts_ns: Mapping[str, int] = field(default_factory=dict[str, int])
+    forwards: int = 0
 
 
 class TtsEngine(Protocol):
-    """A loaded voice. One phrase at a time."""
+    """A loaded voice. One phrase at a time. `attributes` describe it on its spans."""
 
     model: str
+    attributes: Mapping[str, Attribute]
     sample_rate: int
 
     def synthesise(self, text: str, should_stop: ShouldStop) -> Iterator[Setup | Patch]:

@@ -1,0 +1,215 @@
+"""VoxCPM2 checkpoints: what is not whole or not one is refused in a sentence; what is loads without a word."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from safetensors.torch import load_file, save_file
+
+from agent import devices
+from agent.errors import TurnscopeError
+from agent.tts import voxcpm_checkpoint
+from agent.tts.voxcpm import VoxCpmEngine
+from agent.tts.voxcpm_checkpoint import check, load
+from tests.fakes.ticking import TickingClock
+from tests.tiny_models.voxcpm import write_voxcpm
+
+MAIN, VAE = "model.safetensors", "audiovae.pth"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_voxcpm(tmp_path_factory.mktemp("whole") / "tiny-voice")
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A checkpoint that a test may change."""
+    return shutil.copytree(whole, tmp_path / "tiny-voice")
+
+
+def main_tensors(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    tensors = load_file(folder / MAIN)
+    change(tensors)
+    save_file(tensors, folder / MAIN)
+
+
+def vae_tensors(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    content = torch.load(folder / VAE, weights_only=True)
+    change(content["state_dict"])
+    torch.save(content, folder / VAE)
+
+
+def configured(folder: Path, **settings: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+
+def cut(path: Path, bytes_less: int = 1000) -> None:
+    path.write_bytes(path.read_bytes()[:-bytes_less])
+
+
+def renamed(folder: Path) -> None:
+    main_tensors(folder, lambda all_: all_.update({"x.stop_head.weight": all_.pop("stop_head.weight")}))
+
+
+def layer_missing(folder: Path) -> None:
+    main_tensors(folder, lambda all_: [all_.pop(name) for name in list(all_) if ".layers.1." in name])
+
+
+def foreign(folder: Path) -> None:
+    main_tensors(folder, lambda all_: all_.update({"lora_A": torch.zeros(2)}))
+
+
+def misshapen(folder: Path) -> None:
+    main_tensors(folder, lambda all_: all_.update({"stop_head.weight": torch.zeros(3, 64)}))
+
+
+def vae_renamed(folder: Path) -> None:
+    vae_tensors(folder, lambda all_: all_.update({"decoder.new": all_.pop("decoder.model.0.bias")}))
+
+
+def vae_misshapen(folder: Path) -> None:
+    vae_tensors(folder, lambda all_: all_.update({"encoder.fc_mu.bias": torch.zeros(5)}))
+
+
+BAD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "renamed": (
+        renamed,
+        f"{MAIN} .* lacks tensor stop_head.weight and it holds the unknown tensor x.stop_head.weight;",
+    ),
+    "a layer missing": (layer_missing, r"it lacks tensor base_lm.layers.1.\S+ \(\d+ in all\); fetch"),
+    "a tensor more": (foreign, "it holds the unknown tensor lora_A; fetch"),
+    "a wrong shape": (misshapen, "stop_head.weight has the shape 3 x 64, not 2 x 64"),
+    "renamed in the VAE": (vae_renamed, f"{VAE} .* lacks tensor decoder.model.0.bias and it holds .* decoder.new;"),
+    "a wrong shape in the VAE": (vae_misshapen, f"{VAE} .* encoder.fc_mu.bias has the shape 5, not 64"),
+    "another config": (lambda f: configured(f, residual_lm_num_layers=3), "it lacks tensor residual_lm.layers.2"),
+    "no folder": (lambda f: f.rename(f.parent / "elsewhere"), "The model folder .* does not exist; `turnscope models`"),
+    "no config": (lambda f: (f / "config.json").unlink(), "config.json does not exist"),
+    "no weights": (lambda f: (f / MAIN).unlink(), f"{MAIN} does not exist"),
+    "no VAE": (lambda f: (f / VAE).unlink(), "audiovae.safetensors does not exist"),
+    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json does not exist"),
+    "no tokenizer config": (lambda f: (f / "tokenizer_config.json").unlink(), "tokenizer_config.json does not exist"),
+    "weights cut short": (lambda f: cut(f / MAIN), f"{MAIN} is cut short or no safetensors file"),
+    "empty weights": (lambda f: (f / MAIN).write_bytes(b""), f"{MAIN} is cut short or no safetensors file"),
+    "VAE cut short": (lambda f: cut(f / VAE), f"{VAE} is damaged or holds no weights"),
+    "VAE no pickle": (lambda f: (f / VAE).write_bytes(b"abc" * 99), f"{VAE} is damaged or holds no weights"),
+    "VAE a list": (lambda f: torch.save([1, 2], f / VAE), f"{VAE} is damaged or holds no weights"),
+    "config cut short": (lambda f: cut(f / "config.json", 9), "config.json is no JSON file"),
+    "config a list": (lambda f: (f / "config.json").write_text("[]"), "config.json holds no JSON object"),
+    "config of another kind": (lambda f: configured(f, lm_config=None), "config.json does not describe a VoxCPM2"),
+    "impossible config": (lambda f: configured(f, patch_size="many"), "config.json does not describe a VoxCPM2"),
+    "an older VoxCPM": (lambda f: configured(f, architecture="voxcpm"), "architecture 'voxcpm', not voxcpm2"),
+    "no architecture": (lambda f: configured(f, architecture=None), "architecture None, not voxcpm2"),
+    "tokenizer cut short": (lambda f: cut(f / "tokenizer.json"), "tokenizer.json is no JSON file"),
+    "tokenizer of no kind": (lambda f: (f / "tokenizer.json").write_text("{}"), "cannot be loaded"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_checkpoint_that_is_not_one_is_refused(folder: Path, kind: str) -> None:
+    spoil, sentence = BAD[kind]
+    spoil(folder)
+    with pytest.raises(TurnscopeError, match=sentence) as refusal:
+        VoxCpmEngine(folder, clock=TickingClock())
+    told = str(refusal.value)
+    assert "\n" not in told and told.endswith(".") and str(folder) in told
+
+
+def test_the_check_reads_no_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    renamed(folder)
+    monkeypatch.setattr(voxcpm_checkpoint, "VoxCPM", None)
+    with pytest.raises(TurnscopeError, match=r"lacks tensor stop_head\.weight"):
+        load(folder, "cpu")
+
+
+def test_all_that_is_stored_is_loaded(folder: Path) -> None:
+    loaded = load(folder, "cpu").state_dict()
+    vae = torch.load(folder / VAE, weights_only=True)["state_dict"]
+    stored = {**load_file(folder / MAIN), **{f"audio_vae.{name}": tensor for name, tensor in vae.items()}}
+    assert loaded.keys() == stored.keys() and all(torch.equal(loaded[name], stored[name]) for name in stored)
+
+
+def test_the_other_file_formats_load_too(folder: Path) -> None:
+    save_file(torch.load(folder / VAE, weights_only=True)["state_dict"], folder / "audiovae.safetensors")
+    torch.save(load_file(folder / MAIN), folder / "pytorch_model.bin")
+    before = load(folder, "cpu").state_dict()
+    (folder / VAE).unlink(), (folder / MAIN).unlink()
+    after = load(folder, "cpu").state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+def test_a_buffer_that_the_config_gives_may_be_missing(folder: Path) -> None:
+    vae_tensors(folder, lambda all_: all_.pop("decoder.sr_bin_boundaries"))
+    check(folder)
+
+
+def test_the_builder_is_deterministic(tmp_path: Path) -> None:
+    one, same, other = (write_voxcpm(tmp_path / name, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
+    for name in (MAIN, "tokenizer.json", "config.json"):
+        assert (one / name).read_bytes() == (same / name).read_bytes()
+    assert (one / MAIN).read_bytes() != (other / MAIN).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("device", "compiled", "sentence"),
+    [
+        ("mps", False, "cannot run on the device 'mps': choose cpu, cuda, or cuda:0"),
+        ("cpu", True, "can be compiled only for the device cuda, not cpu"),
+        ("cuda:0", True, "can be compiled only for the device cuda, not cuda:0"),
+        ("cuda", True, "only with the package triton"),
+    ],
+)
+def test_devices_that_do_not_serve_are_refused(
+    folder: Path, device: str, compiled: bool, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "cuda_devices", lambda: 1)
+    monkeypatch.setattr(devices, "torch_knows_cuda", lambda: True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(TurnscopeError, match=sentence):
+        VoxCpmEngine(folder, clock=TickingClock(), device=device, compiled=compiled)
+
+
+def test_a_missing_cuda_device_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "cuda_devices", lambda: 0)
+    with pytest.raises(TurnscopeError, match="There is no CUDA device 0"):
+        VoxCpmEngine(folder, clock=TickingClock(), device="cuda")
+
+
+SPEAK = """
+import socket
+import sys
+from pathlib import Path
+
+def refuse(*_: object) -> None:
+    raise AssertionError("the network was used")
+
+socket.socket.connect = socket.getaddrinfo = refuse
+from agent.tts.voxcpm import VoxCpmEngine
+from profiling.trace.clock import SystemClock
+
+folder, wav = map(Path, sys.argv[1:])
+engine = VoxCpmEngine(folder, clock=SystemClock(), threads=1, diffusion_steps=4, reference_wav=wav)
+engine.warm_up()
+assert len(list(engine.synthesise("hello there", lambda: False))) == 5
+"""
+
+
+def test_nothing_is_printed_and_no_network_is_used(folder: Path) -> None:
+    """In a process of its own, imports included; the released tokenizer has a class of its own."""
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "tokenizer_class": "VoxCPM2Tokenizer"}))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
+    soundfile.write(folder / "voice.wav", np.sin(np.arange(4000) / 20), 16_000)
+    command = [sys.executable, "-c", SPEAK, str(folder), str(folder / "voice.wav")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
