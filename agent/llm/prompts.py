@@ -39,10 +39,19 @@ class Piece:
     message: Message | None = None
 
 
-class ChatTemplate:
-    """A GGUF file's own Jinja template. Raises TurnscopeError when it is missing or cannot be rendered.
+_PROBE = (
+    Message("system", "probe 1"),
+    Message("user", "probe 2"),
+    Message("assistant", "probe 3"),
+    Message("user", "probe 4"),
+)
 
-    Where the template refuses a system message, its text goes to the head of the first user message.
+
+class ChatTemplate:
+    """A GGUF file's own Jinja template. Raises TurnscopeError when it is missing, cannot be rendered, or leaves out
+    what is said.
+
+    Where the template refuses or leaves out a system message, its text goes to the head of the first user message.
     """
 
     def __init__(self, template: str | None, *, bos: str, eos: str, name: str) -> None:
@@ -53,12 +62,20 @@ class ChatTemplate:
         self._with_reply = self._compiled(template, reply=True)
         self._without_reply = self._compiled(template, reply=False)
         self._fold_system = False
-        conversation = [Message("system", "s"), Message("user", "u"), Message("assistant", "a"), Message("user", "u")]
         try:
-            self.render(conversation, thinking=False)
+            self._fold_system = bool(self._left_out())
         except TurnscopeError:
             self._fold_system = True
-            self.render(conversation, thinking=False)
+        left_out = self._left_out()
+        if left_out:  # the system's text may be within the user's
+            raise TurnscopeError(
+                f"The chat template of {name} leaves out what the {left_out[-1].role} says: give a GGUF file with a "
+                "template for conversations."
+            )
+
+    def _left_out(self) -> list[Message]:
+        prompt = "".join(piece.text for piece in self.render(_PROBE, thinking=False)).casefold()
+        return [message for message in _PROBE if message.content not in prompt]
 
     def _compiled(self, template: str, *, reply: bool) -> Jinja2ChatFormatter:
         try:

@@ -1,8 +1,10 @@
 """What the conversation asks of a language model."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from profiling.trace.timeline import Attribute
 
 ShouldStop = Callable[[], bool]
 
@@ -16,38 +18,48 @@ class Message:
 @dataclass(frozen=True)
 class Prefill:
     """The prompt is in the KV cache: `cached_tokens` were there already, `evaluated_tokens` were computed now. The
-    engine took the messages up at `taken_ns`; until `start_ns` it rendered and tokenised them."""
+    engine took the messages up at `taken_ns`; until `start_ns` it rendered and tokenised them. A count is None while
+    the engine does not know it; it may then come with Finished."""
 
     taken_ns: int
     start_ns: int
     end_ns: int
-    prompt_tokens: int
-    cached_tokens: int
-    evaluated_tokens: int
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    evaluated_tokens: int | None
 
 
 @dataclass(frozen=True)
 class Token:
     """One generated token. `text` may be empty while a multi-byte character is incomplete. Unspoken tokens are
-    thinking, injected tags included."""
+    thinking, injected tags included.
+
+    `weight_bytes` and `kv_bytes` are what its evaluation had to read of the weights and of the KV cache: 0 for a
+    token that needed none of its own (the first, one of a batch), None where the engine does not know.
+    """
 
     text: str
     unspoken: bool
     start_ns: int
     end_ns: int
+    weight_bytes: int | None = None
+    kv_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class Finished:
-    """Why generation ended: the model's own stop, the token limit, or `should_stop`."""
+    """Why generation ended: the model's own stop, the token limit, or `should_stop`. `attributes` are what only the
+    whole generation tells (tokens drafted and accepted, a server's own timings), by span attribute."""
 
     reason: Literal["stop", "length", "cancelled"]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
 
 
 class LlmEngine(Protocol):
-    """A loaded language model with one KV cache. One generation at a time."""
+    """A loaded language model with one KV cache. One generation at a time. `attributes` describe it on its spans."""
 
     model: str
+    attributes: Mapping[str, Attribute]
     context_tokens: int
 
     def prompt_tokens(self, messages: Sequence[Message]) -> int:

@@ -9,7 +9,7 @@ from functools import partial
 import llama_cpp as lib
 
 from agent.errors import TurnscopeError
-from agent.llm.gguf import GgufModel
+from agent.llm.context import Context
 
 _NEVER = float("-inf")
 _DRY_BASE = 1.75
@@ -54,10 +54,11 @@ class Sampling:
 
 
 class Sampler:
-    """One chain of samplers on one model."""
+    """One chain of samplers on one context. Tokens that the file suppresses are never chosen."""
 
-    def __init__(self, model: GgufModel, sampling: Sampling) -> None:
-        self._model = model
+    def __init__(self, context: Context, sampling: Sampling) -> None:
+        self._context = context
+        self._model = model = context.model
         self._window_tokens = sampling.window_tokens
         self._separator = model.tokenize("\n", special=False)[-1:]
         self._chain = lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params())
@@ -66,10 +67,12 @@ class Sampler:
 
     def _build(self, sampling: Sampling) -> None:
         model, add = self._model, partial(lib.llama_sampler_chain_add, self._chain)
+        banned = model.suppressed_tokens()
         if sampling.one_paragraph:
-            breaks = [token for token in range(model.vocab_tokens) if b"\n" in model.piece(token)]
-            biases = (lib.llama_logit_bias * len(breaks))(*(lib.llama_logit_bias(token, _NEVER) for token in breaks))
-            add(lib.llama_sampler_init_logit_bias(model.vocab_tokens, len(breaks), biases))
+            banned += [token for token in range(model.vocab_tokens) if b"\n" in model.piece(token)]
+        if banned:
+            biases = (lib.llama_logit_bias * len(banned))(*(lib.llama_logit_bias(token, _NEVER) for token in banned))
+            add(lib.llama_sampler_init_logit_bias(model.vocab_tokens, len(banned), biases))
         # First of all few candidates are left: those that follow look at each, and the vocabulary may be large.
         add(lib.llama_sampler_init_top_k(sampling.top_k))
         window, allowed = sampling.window_tokens, sampling.dry_allowed_tokens
@@ -90,13 +93,14 @@ class Sampler:
         for token in earlier[-self._window_tokens :]:
             lib.llama_sampler_accept(self._chain, token)
 
-    def sample(self, *, may_end: bool = True) -> int:
-        """Choose from the logits of the token evaluated last; unless `may_end`, no token that ends the generation."""
+    def sample(self, at: int = -1, *, may_end: bool = True) -> int:
+        """Choose the token after the `at`-th of the batch evaluated last, one whose logits are there (-1: the last);
+        unless `may_end`, none that ends the generation."""
         if not may_end:
-            logits = lib.llama_get_logits_ith(self._model.context, -1)
+            logits = lib.llama_get_logits_ith(self._context.handle, at)
             for token in self._model.end_tokens:
                 logits[token] = _NEVER
-        return int(lib.llama_sampler_sample(self._chain, self._model.context, -1))
+        return int(lib.llama_sampler_sample(self._chain, self._context.handle, at))
 
     def close(self) -> None:
         self._finalizer()

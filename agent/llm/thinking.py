@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ThoughtTags:
-    """The texts between which a model thinks."""
+    """The texts between which a model thinks. `native` says that it opens a thought by itself when its prompt asks for
+    one; other models think because the opening tag is put into their mouth."""
 
     opening: str
     closing: str
+    native: bool = False
 
 
 THINK = ThoughtTags("<think>", "</think>")
+CHANNEL = ThoughtTags("<|channel>", "<channel|>", native=True)  # Gemma 4: <|channel>thought ... <channel|>answer
 
 
 class Speech:

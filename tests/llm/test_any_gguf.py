@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import llama_cpp
 import pytest
 
 from agent.errors import TurnscopeError
@@ -19,7 +20,7 @@ ASK = [Message("user", "a b")]
 ANSWER = ("▁yes", "▁no", "<|im_end|>")
 
 
-def load(path: Path, **settings: float) -> LlamaEngine:
+def load(path: Path, **settings: float | None) -> LlamaEngine:
     return LlamaEngine(path, clock=TickingClock(), **settings)  # type: ignore[arg-type]
 
 
@@ -78,6 +79,42 @@ def test_impossible_settings(tmp_path: Path, setting: str, value: float) -> None
         load(write_scripted(tmp_path / "m.gguf", ANSWER), **{setting: value})
 
 
+@pytest.mark.parametrize("layers", [-1, 1, 99])
+def test_layers_for_a_gpu_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int) -> None:
+    monkeypatch.setattr(llama_cpp, "llama_supports_gpu_offload", lambda: False)
+    path = write_scripted(tmp_path / "m.gguf", ANSWER)
+    with pytest.raises(TurnscopeError, match=r"without GPU support or finds no GPU: set gpu_layers to 0") as refusal:
+        load(path, gpu_layers=layers)
+    assert "\n" not in str(refusal.value)
+    assert load(path)._gguf.gpu_layers == 0 and load(path, gpu_layers=0)._gguf.gpu_layers == 0
+
+
+def test_all_layers_go_to_a_gpu_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This library has none, and evaluates them itself."""
+    monkeypatch.setattr(llama_cpp, "llama_supports_gpu_offload", lambda: True)
+    path = write_scripted(tmp_path / "m.gguf", ANSWER)
+    assert [load(path, gpu_layers=n)._gguf.gpu_layers for n in (None, -1, 3)] == [-1, -1, 3]
+    assert load(path)._context.batch_tokens > load(path, gpu_layers=0)._context.batch_tokens
+    assert say(load(path)).text == " yes no"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"flash_attention": True},
+        {"flash_attention": False},
+        {"swa_full": False},
+        {"batch_tokens": 1},
+        {"batch_tokens": 7, "micro_batch_tokens": 3},
+        {"micro_batch_tokens": 999},
+        {"threads": 1},
+    ],
+)
+def test_settings_change_no_word(tmp_path: Path, settings: dict[str, int]) -> None:
+    engine = load(write_scripted(tmp_path / "m.gguf", ANSWER), **settings)
+    assert say(engine).text == " yes no" and say(engine).text == " yes no"
+
+
 def truncated(share: float) -> Callable[[Path], None]:
     def write(path: Path) -> None:
         data = write_scripted(path, ANSWER).read_bytes()
@@ -112,6 +149,10 @@ WRONG_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "not causal": (
         lambda path: write_scripted(path, ANSWER, metadata={"llama.attention.causal": False}),
         "does not write text from left to right",
+    ),
+    "unable to spell": (
+        lambda path: write_scripted(path, ANSWER, bytes_known=100),
+        "vocabulary of .* lacks tokens for single bytes",
     ),
     "no chat model": (lambda path: write_scripted(path, ANSWER, template=None), "has no chat template"),
 }

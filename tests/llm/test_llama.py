@@ -147,13 +147,13 @@ def test_an_abandoned_generation_gives_way_to_a_new_one(engine: LlamaEngine) -> 
 def test_logits_after_an_abort_are_bit_identical(engine: LlamaEngine) -> None:
     import llama_cpp
 
-    gguf = engine._gguf
-    cache = KvCache(gguf)
-    llama_cpp.llama_memory_clear(gguf.memory, True)
+    gguf, context = engine._gguf, engine._context
+    cache = KvCache(context)
+    llama_cpp.llama_memory_clear(context.memory, True)
     prompt = gguf.tokenize("The quick brown fox jumps over the lazy dog. " * 8, special=False)
 
     def logits() -> list[float]:
-        return llama_cpp.llama_get_logits_ith(gguf.context, -1)[: gguf.vocab_tokens]
+        return llama_cpp.llama_get_logits_ith(context.handle, -1)[: gguf.vocab_tokens]
 
     assert cache.evaluate(prompt[:20], never) and cache.evaluate(prompt[20:], never)
     clean = logits()
@@ -184,6 +184,14 @@ def test_thinking_keeps_its_budget_and_is_never_visible(engine: LlamaEngine, bud
     assert result.tokens[: len(result.unspoken)] == result.unspoken
     assert all(token.text == "" for token in result.unspoken)
     assert result.text.strip() and "think" not in result.text and "<" not in result.text
+
+
+def test_the_tokens_of_a_tag_share_one_read(engine: LlamaEngine) -> None:
+    result = say(engine, QUESTION, thinking_tokens=1)
+    assert result.prefill is not None and result.prefill.prompt_tokens is not None
+    depth = result.prefill.prompt_tokens
+    opening = [(token.weight_bytes, token.kv_bytes) for token in result.unspoken[:3]]
+    assert opening == [(engine.weight_bytes_per_token, engine.kv_bytes(depth + 3)), (0, 0), (0, 0)]
 
 
 def test_times_tile_the_generation(engine: LlamaEngine) -> None:

@@ -9,6 +9,7 @@ CHATML = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 TRIMS = CHATML.replace("m.content", "m.content | trim")
+DROPS_SYSTEM = CHATML.replace("in messages", "in messages if m.role != 'system'")
 SHOUTS = CHATML.replace("m.content", "m.content | upper")
 REFUSES_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + CHATML
 TALK = [Message("system", "Be brief."), Message("user", " Hi <|im_end|>."), Message("assistant", "Yes?")]
@@ -40,10 +41,11 @@ def test_a_template_that_changes_contents_gives_one_piece() -> None:
     assert piece.text == "<|im_start|>system\nBE BRIEF.<|im_end|>\n<|im_start|>assistant\n" and piece.message is None
 
 
-def test_a_refused_system_message_goes_to_the_first_user_message() -> None:
-    rendered = texts(template(REFUSES_SYSTEM).render(TALK, thinking=False))
-    assert rendered[1] == "Be brief.\n\n Hi <|im_end|>."
-    assert texts(template(REFUSES_SYSTEM).render(TALK[:1], thinking=False))[1] == "Be brief."
+def test_a_refused_or_dropped_system_message_goes_to_the_first_user_message() -> None:
+    for text in (REFUSES_SYSTEM, DROPS_SYSTEM):
+        rendered = texts(template(text).render(TALK, thinking=False))
+        assert rendered[1] == "Be brief.\n\n Hi <|im_end|>."
+        assert texts(template(text).render(TALK[:1], thinking=False))[1] == "Be brief."
 
 
 def test_the_start_of_a_conversation_ends_where_the_user_goes_on() -> None:
@@ -71,6 +73,9 @@ def test_thinking_is_told_to_templates_that_know_it() -> None:
         ("{{ raise_exception('roles!') }}", "cannot be rendered .roles!"),
         ("{{ messages[0].content.nothing.at_all }}", "cannot be rendered"),
         ("{{ 1 / 0 }}", "cannot be rendered .division by zero"),
+        ("Hello.", "leaves out what the user says"),
+        (CHATML.replace("in messages", "in messages if m.role != 'user'"), "leaves out what the user says"),
+        (CHATML.replace("in messages", "in messages if m.role != 'assistant'"), "leaves out what the assistant says"),
     ],
 )
 def test_a_template_that_cannot_be_used_is_refused(text: str | None, sentence: str) -> None:

@@ -5,10 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from agent.llm.reply import Reply
-from agent.llm.thinking import THINK, Speech
+from agent.llm.reply import Reply, Work
+from agent.llm.thinking import CHANNEL, THINK, Speech
 
 OPEN, CLOSE = [1, 2], [3]
+ONE = Work(0, 1, 9, 3)
 
 
 def feed(speech: Speech, *pieces: str | bytes) -> list[tuple[str, bool]]:
@@ -53,11 +54,11 @@ def run(reply: Reply, pieces: Sequence[str | None]) -> list[tuple[str, bool]]:
     waiting = list(pieces)
     while reply.ended is None and not reply.is_long_enough() and (waiting or reply.tag):
         if reply.tag:
-            tokens = reply.injected(0, 10)
+            tokens = reply.injected(Work(0, 10, 9, 3))
         elif (piece := waiting.pop(0)) is None:
-            tokens = [reply.sampled_end(0, 1)]
+            tokens = [reply.sampled_end(ONE)]
         else:
-            tokens = [reply.sampled(7, piece.encode(), 0, 1)]
+            tokens = [reply.sampled(7, piece.encode(), ONE)]
         seen += [(token.text, token.unspoken) for token in tokens]
     return seen
 
@@ -93,12 +94,45 @@ def test_a_model_that_keeps_thinking_comes_to_an_end() -> None:
     assert stubborn.is_long_enough() and len(seen) < 20 and all(unspoken for _, unspoken in seen)
 
 
+def native(thinking_tokens: int, max_tokens: int, *, begins_in_thought: bool = False) -> Reply:
+    return Reply(
+        thinking_tokens, max_tokens, opening_tag=[1], closing_tag=[2], tags=CHANNEL, begins_in_thought=begins_in_thought
+    )
+
+
+def test_a_native_thinker_opens_its_thought_itself() -> None:
+    seen = run(native(9, 10), ["<|channel>", "thought", "<channel|>", "Yes", None])
+    assert seen == [("", True)] * 3 + [("Yes", False), ("", False)]
+    assert run(native(9, 10), ["Yes", None]) == [("Yes", False), ("", False)]
+
+
+def test_a_native_thinkers_budget_counts_what_follows_the_opening_tag() -> None:
+    seen = run(native(2, 10), ["<|channel>", "thought", "x", "Yes", None])
+    assert seen == [("", True)] * (1 + 2 + 1) + [("Yes", False), ("", False)]
+
+
+@pytest.mark.parametrize(("budget", "unspoken"), [(0, 1), (1, 2), (5, 3)])
+def test_a_prompt_may_open_the_thought(budget: int, unspoken: int) -> None:
+    seen = run(native(budget, 10, begins_in_thought=True), ["x", "y", "<channel|>", "Yes", None][2 - min(2, budget) :])
+    assert [unspoken for _, unspoken in seen].count(True) == unspoken and seen[-2] == ("Yes", False)
+
+
+def test_the_room_is_what_the_next_limit_leaves() -> None:
+    thinking = native(3, 10)
+    assert thinking.room == 10
+    run(thinking, ["<|channel>", "x"])
+    assert thinking.room == 2
+    run(thinking, ["<channel|>", "Yes"])
+    assert thinking.room == 9
+
+
 def test_the_limit_counts_visible_tokens_and_gives_out_what_waited() -> None:
     assert run(reply(0, 2), ["a", " <", "b"]) == [("a", False), (" <", False)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_the_tokens_of_a_tag_share_its_time_without_gap(count: int) -> None:
-    tokens = Reply(1, 1, opening_tag=[5] * count, closing_tag=CLOSE).injected(100, 200)
+    tokens = Reply(1, 1, opening_tag=[5] * count, closing_tag=CLOSE).injected(Work(100, 200, 9, 3))
     assert len(tokens) == count and tokens[0].start_ns == 100 and tokens[-1].end_ns == 200
     assert all(a.end_ns == b.start_ns for a, b in pairwise(tokens))
+    assert [(token.weight_bytes, token.kv_bytes) for token in tokens] == [(9, 3), *[(0, 0)] * (count - 1)]

@@ -16,8 +16,8 @@ WORDS = ("\n", "▁yes", "▁no", "▁maybe", "▁well", "▁so", "a", "b", "c")
 EMBEDDING, HEADS, FEED_FORWARD = 128, 2, 32
 
 
-def vocabulary() -> list[tuple[str, TokenType]]:
-    bytes_ = [(f"<0x{byte:02X}>", TokenType.BYTE) for byte in range(256)]
+def vocabulary(bytes_known: int = 256) -> list[tuple[str, TokenType]]:
+    bytes_ = [(f"<0x{byte:02X}>", TokenType.BYTE) for byte in range(bytes_known)]
     return [("<unk>", TokenType.UNKNOWN), *((c, TokenType.CONTROL) for c in CONTROLS), *bytes_] + [
         (word, TokenType.NORMAL) for word in WORDS
     ]
@@ -32,12 +32,13 @@ def write_scripted(
     adds_space: bool = False,
     metadata: Mapping[str, bool] | None = None,
     layers: bool = True,
+    bytes_known: int = 256,
 ) -> Path:
     """A llama-type model whose token after each of the script's is the next one of it; the first follows a line break.
 
     Its layers add nothing, so what comes next depends on the last token alone. `<0xE6>` stands for a byte.
     """
-    tokens = vocabulary()
+    tokens = vocabulary(bytes_known)
     number = {text: at for at, (text, _) in enumerate(tokens)}
     random = np.random.default_rng(0)
     embeddings = random.standard_normal((len(tokens), EMBEDDING)).astype(np.float32)

@@ -1,0 +1,192 @@
+"""The header of a GGUF file: its settings and the list of its tensors, without their data.
+
+llama.cpp tells the sum of the tensors' sizes, but not their names and shapes, without which nobody knows which of them
+a token reads. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+import mmap
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from agent.errors import TurnscopeError
+
+Scalar = int | float | bool | str
+Value = Scalar | tuple[Scalar, ...]
+
+_STRING, _ARRAY = 8, 9
+_FORMAT = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_LONGEST_ARRAY = 4096  # longer ones are the vocabulary's: they are passed over
+_PART_OF_SEVERAL = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+
+# Weights are stored in blocks: elements and bytes of one, by ggml's number of the type.
+_BLOCKS: Mapping[int, tuple[int, int]] = {
+    0: (1, 4),  # F32
+    1: (1, 2),  # F16
+    2: (32, 18),  # Q4_0
+    3: (32, 20),  # Q4_1
+    6: (32, 22),  # Q5_0
+    7: (32, 24),  # Q5_1
+    8: (32, 34),  # Q8_0
+    9: (32, 40),  # Q8_1
+    10: (256, 84),  # Q2_K
+    11: (256, 110),  # Q3_K
+    12: (256, 144),  # Q4_K
+    13: (256, 176),  # Q5_K
+    14: (256, 210),  # Q6_K
+    15: (256, 292),  # Q8_K
+    16: (256, 66),  # IQ2_XXS
+    17: (256, 74),  # IQ2_XS
+    18: (256, 98),  # IQ3_XXS
+    19: (256, 50),  # IQ1_S
+    20: (32, 18),  # IQ4_NL
+    21: (256, 110),  # IQ3_S
+    22: (256, 82),  # IQ2_S
+    23: (256, 136),  # IQ4_XS
+    24: (1, 1),  # I8
+    25: (1, 2),  # I16
+    26: (1, 4),  # I32
+    27: (1, 8),  # I64
+    28: (1, 8),  # F64
+    29: (256, 56),  # IQ1_M
+    30: (1, 2),  # BF16
+    34: (256, 54),  # TQ1_0
+    35: (256, 66),  # TQ2_0
+    39: (32, 17),  # MXFP4
+    40: (64, 36),  # NVFP4
+    41: (128, 18),  # Q1_0
+}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """`shape` is in ggml's order, the length of a row first; `row_bytes` is None for a format not known here."""
+
+    name: str
+    shape: tuple[int, ...]
+    row_bytes: int | None
+
+    @property
+    def bytes(self) -> int | None:
+        return None if self.row_bytes is None else self.row_bytes * prod(self.shape[1:])
+
+
+class GgufHeader:
+    """`values` are the settings (the first file's, where a model comes in several), `tensors` those of all files.
+
+    Arrays of strings and long arrays, the vocabulary's, are not kept; `vocabulary` are the bytes that the tokens take
+    in the header, equal for equal vocabularies. Raises TurnscopeError for a header that is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.vocabulary = b""
+        self.values: dict[str, Value] = {}
+        self.tensors: list[Tensor] = []
+        for part in reversed(_parts(path)):
+            self._read(part)
+
+    def _read(self, path: Path) -> None:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                self._take(_Reader(data))
+            except (struct.error, KeyError) as error:
+                raise TurnscopeError(
+                    f"The header of {path} is damaged or of an unknown version: fetch the file again."
+                ) from error
+
+    def _take(self, reader: "_Reader") -> None:
+        _version, tensors, values = reader.number("I"), reader.number("Q"), reader.number("Q")
+        self.values = {}
+        for _ in range(values):
+            key, start = reader.string(), reader.at
+            value = reader.value()
+            if value is not None:
+                self.values[key] = value
+            if key == "tokenizer.ggml.tokens":
+                self.vocabulary = reader.data[start : reader.at]
+        self.tensors += [reader.tensor() for _ in range(tensors)]
+
+    @property
+    def architecture(self) -> str:
+        return str(self.values.get("general.architecture", ""))
+
+    @property
+    def has_only_heads(self) -> bool:
+        """Whether the file holds multi-token heads without the model that they belong to."""
+        layers, heads = self.integer("block_count"), self.integer("nextn_predict_layers")
+        return heads > 0 and (heads == layers or all(t.name != "blk.0.attn_norm.weight" for t in self.tensors))
+
+    def get(self, name: str) -> Value | None:
+        """A setting of the architecture, such as `attention.head_count`."""
+        return self.values.get(f"{self.architecture}.{name}")
+
+    def integer(self, name: str, default: int = 0) -> int:
+        value = self.get(name)
+        return int(value) if isinstance(value, int | float) else default
+
+    def per_layer(self, name: str, layers: int, default: int = 0) -> list[int]:
+        """A setting that is one number for all layers or one for each."""
+        value = self.get(name)
+        if isinstance(value, tuple):
+            return [int(each) for each in value[:layers]]
+        return [self.integer(name, default)] * layers
+
+
+def _parts(path: Path) -> list[Path]:
+    """All files of a model that comes in several (NAME-00001-of-00003.gguf), of which the first is given."""
+    match = _PART_OF_SEVERAL.search(path.name)
+    if match is None:
+        return [path]
+    stem, count = path.name[: match.start()], int(match[2])
+    return [path.with_name(f"{stem}-{at:05}-of-{count:05}.gguf") for at in range(1, count + 1)]
+
+
+class _Reader:
+    """Moves through the bytes of a header, little-endian."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self.data = data
+        self.at = 4  # after the magic
+
+    def number(self, kind: str) -> int:
+        return int(self._unpack(kind)[0])
+
+    def _unpack(self, kinds: str) -> tuple[Scalar, ...]:
+        values = struct.unpack_from(f"<{kinds}", self.data, self.at)
+        self.at += struct.calcsize(f"<{kinds}")
+        return values
+
+    def string(self) -> str:
+        size = self.number("Q")
+        self.at += size
+        return self.data[self.at - size : self.at].decode("utf-8", errors="replace")
+
+    def value(self) -> Value | None:
+        kind = self.number("I")
+        if kind == _STRING:
+            return self.string()
+        if kind != _ARRAY:
+            return self._unpack(_FORMAT[kind])[0]
+        kind, count = self.number("I"), self.number("Q")
+        if kind == _STRING:
+            return self._pass_over_strings(count)
+        if count <= _LONGEST_ARRAY:
+            return self._unpack(f"{count}{_FORMAT[kind]}")
+        self.at += count * struct.calcsize(_FORMAT[kind])
+        return None
+
+    def _pass_over_strings(self, count: int) -> None:
+        data, at, size = self.data, self.at, struct.Struct("<Q")
+        for _ in range(count):
+            at += 8 + size.unpack_from(data, at)[0]
+        self.at = at
+
+    def tensor(self) -> Tensor:
+        name = self.string()
+        shape = tuple(self.number("Q") for _ in range(self.number("I")))
+        kind, _offset = self.number("I"), self.number("Q")
+        elements, size = _BLOCKS.get(kind, (1, None))
+        return Tensor(name, shape, None if size is None else shape[0] // elements * size)

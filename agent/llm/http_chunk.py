@@ -1,0 +1,142 @@
+"""One event of a streamed chat completion, and what a server says in it about its own work."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from profiling.trace import vocabulary as v
+from profiling.trace.timeline import Attribute
+
+_PROMPT = ("prompt_tokens", "cached_tokens", "evaluated_tokens")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a server has said of one request so far; None is what it has not said.
+
+    From `usage` (OpenAI; vLLM also in every event, and cached tokens with --enable-prompt-tokens-details), `timings`
+    (llama-server) and `metrics` (vLLM with --enable-per-request-metrics). Prefill is the server's time from taking up
+    the request to its first token, decode from there to the last; neither contains its queue or the network.
+    """
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    evaluated_tokens: int | None = None
+    output_tokens: int | None = None
+    thought_tokens: int | None = None
+    prefill_s: float | None = None
+    decode_s: float | None = None
+    drafted_tokens: int | None = None
+    accepted_tokens: int | None = None
+
+    def updated(self, later: "Figures") -> "Figures":
+        """What is known after another event: its own figures, and these where it has none. Of prompt, cached and
+        evaluated tokens two give the third."""
+        known: dict[str, Any] = vars(self) | {name: value for name, value in vars(later).items() if value is not None}
+        prompt, cached, evaluated = (known[name] for name in _PROMPT)
+        if prompt is None and cached is not None and evaluated is not None:
+            known["prompt_tokens"] = cached + evaluated
+        elif prompt is not None and cached is None and evaluated is not None:
+            known["cached_tokens"] = max(0, prompt - evaluated)
+        elif prompt is not None and cached is not None:
+            known["evaluated_tokens"] = max(0, prompt - cached)
+        return Figures(**known)
+
+    def then(self, following: "Figures") -> "Figures":
+        """Of two requests for one reply: the prompt is the first one's, work and output are both's, and what only one
+        of them tells is not known."""
+
+        def both(name: str) -> Any:
+            one, other = getattr(self, name), getattr(following, name)
+            return None if one is None or other is None else one + other
+
+        return replace(self, **{field.name: both(field.name) for field in fields(self) if field.name not in _PROMPT})
+
+    def attributes(self) -> dict[str, Attribute]:
+        """As span attributes, those that are known."""
+        named = {
+            v.INPUT_TOKENS: self.prompt_tokens,
+            v.CACHED_TOKENS: self.cached_tokens,
+            v.LLM_EVALUATED_TOKENS: self.evaluated_tokens,
+            v.OUTPUT_TOKENS: self.output_tokens,
+            v.UNSPOKEN_TOKENS: self.thought_tokens,
+            v.LLM_SERVER_PREFILL_S: self.prefill_s,
+            v.LLM_SERVER_DECODE_S: self.decode_s,
+            v.LLM_DRAFTED_TOKENS: self.drafted_tokens,
+            v.LLM_ACCEPTED_TOKENS: self.accepted_tokens,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+_NOTHING = Figures()
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What an event adds to the reply: visible text (thought between tags included), thought that the server keeps
+    apart, and why generation ended, in the event in which it does."""
+
+    content: str
+    thought: str
+    finish_reason: str | None
+    figures: Figures
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> "Chunk":
+        """Read an event's JSON object; parts that are absent or of an unexpected type say nothing."""
+        choices = data.get("choices")
+        choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
+        delta = _mapping(choice.get("delta"))
+        finish_reason = choice.get("finish_reason")
+        return cls(
+            content=_text(delta, "content"),
+            thought=_text(delta, "reasoning_content") or _text(delta, "reasoning"),
+            finish_reason=finish_reason if isinstance(finish_reason, str) else None,
+            figures=_figures(data),
+        )
+
+
+def _figures(data: Mapping[str, Any]) -> Figures:
+    usage, timings, metrics = (_mapping(data.get(key)) for key in ("usage", "timings", "metrics"))
+    if not (usage or timings or metrics):
+        return _NOTHING
+    drafts = _mapping(metrics.get("speculative_decoding"))
+    return Figures(
+        prompt_tokens=_count(usage, "prompt_tokens"),
+        cached_tokens=_first(
+            _count(_mapping(usage.get("prompt_tokens_details")), "cached_tokens"), _count(timings, "cache_n")
+        ),
+        evaluated_tokens=_count(timings, "prompt_n"),
+        output_tokens=_first(_count(usage, "completion_tokens"), _count(timings, "predicted_n")),
+        thought_tokens=_count(_mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
+        prefill_s=_first(_seconds(timings, "prompt_ms"), _seconds(metrics, "time_to_first_token_ms")),
+        decode_s=_first(_seconds(timings, "predicted_ms"), _seconds(metrics, "generation_time_ms")),
+        drafted_tokens=_first(_count(timings, "draft_n"), _count(drafts, "num_draft_tokens")),
+        accepted_tokens=_first(_count(timings, "draft_n_accepted"), _count(drafts, "num_accepted_draft_tokens")),
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(delta: Mapping[str, Any], key: str) -> str:
+    value = delta.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _count(of: Mapping[str, Any], key: str) -> int | None:
+    value = of.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _seconds(of: Mapping[str, Any], key: str) -> float | None:
+    value = of.get(key)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+        return None
+    return value / 1000
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)

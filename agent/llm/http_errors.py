@@ -1,0 +1,136 @@
+"""What went wrong at a language model's server, each as one sentence that says what to do."""
+
+import json
+import re
+import ssl
+from collections.abc import Sequence
+from http.client import HTTPException, IncompleteRead, RemoteDisconnected
+from typing import Any
+
+from agent.errors import TurnscopeError
+from agent.llm.sse import NoConnection
+
+_QUOTED_CHARACTERS = 200
+_CONTEXT = re.compile(r"context[ _](length|size|window)|exceed_context", re.IGNORECASE)
+MODEL_SETTING, KEY_SETTING = "TURNSCOPE_LLM__SERVER_MODEL", "TURNSCOPE_LLM__API_KEY"
+
+
+class ContextOverflow(TurnscopeError):
+    """The conversation is longer than the server's context."""
+
+
+def broken(url: str, error: Exception, timeout_s: float) -> TurnscopeError:
+    """The connection failed before the answer began."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TurnscopeError(
+            f"The certificate of {url} is not valid here ({error.verify_message}): correct the address, or name the "
+            "file of its authority in SSL_CERT_FILE."
+        )
+    if isinstance(error, ssl.SSLError):
+        return TurnscopeError(f"{url} does not speak TLS ({one_line(str(error))}): try http:// instead of https://.")
+    if isinstance(error, NoConnection):
+        return TurnscopeError(f"No connection to {url} ({error}): start the server, or correct the address.")
+    if isinstance(error, TimeoutError):
+        return silent(url, timeout_s)
+    if isinstance(error, HTTPException) and not isinstance(error, RemoteDisconnected | IncompleteRead):
+        return foreign(url, "not HTTP")
+    return TurnscopeError(f"{url} closed the connection before its answer was complete: look at the server's log.")
+
+
+def silent(url: str, timeout_s: float) -> TurnscopeError:
+    return TurnscopeError(
+        f"{url} sent nothing for {timeout_s:g} s: it is overloaded, still loading its model, or stuck; look at its log."
+    )
+
+
+def ended_early(url: str, *, begun: bool) -> TurnscopeError:
+    """The stream ended without a reason."""
+    when = "in the middle of a reply" if begun else "before its reply began"
+    return TurnscopeError(f"{url} ended the connection {when}: look at the server's log.")
+
+
+def foreign(url: str, sent: str) -> TurnscopeError:
+    return TurnscopeError(
+        f"{url} does not answer like an OpenAI-compatible server ({sent}): correct the address, which ends in /v1 as a "
+        "rule."
+    )
+
+
+def refused(url: str, status: int, message: str, *, location: str | None, has_key: bool) -> TurnscopeError:
+    """An answer with another status than 200."""
+    said = f" ({message})" if message else ""
+    if status in (401, 403):
+        what = "does not accept the API key" if has_key else "wants an API key"
+        return TurnscopeError(f"{url} {what}{said}: set {KEY_SETTING} to a valid one.")
+    if 300 <= status < 400:
+        return TurnscopeError(
+            f"{url} answers from another address: give that one ({location or 'it does not say it'})."
+        )
+    if _CONTEXT.search(message):
+        return overflow(url.removesuffix("/chat/completions"), message)
+    if status in (404, 405):
+        return TurnscopeError(
+            f"{url} is not there, says the server ({status}{said}): correct the address, which ends in /v1 as a rule."
+        )
+    if status == 503:
+        return TurnscopeError(f"{url} is not ready{said}: try again once it has loaded its model.")
+    return TurnscopeError(f"{url} refuses the request ({status}{said}): look at the server's log.")
+
+
+def failed(url: str, message: str) -> TurnscopeError:
+    """An error that came within the stream."""
+    if _CONTEXT.search(message):
+        return overflow(url, message)
+    return TurnscopeError(f"{url} failed while it wrote its reply ({message}): look at the server's log.")
+
+
+def overflow(url: str, message: str) -> ContextOverflow:
+    return ContextOverflow(
+        f"The conversation does not fit into the context of the model at {url} ({message}): shorten the system prompt, "
+        "lower llm.max_tokens, or start the server with a larger context."
+    )
+
+
+def only_thought(url: str, tokens: int) -> TurnscopeError:
+    return TurnscopeError(
+        f"The model of {url} thought for {tokens} tokens and said nothing: switch its thinking off where the server is "
+        "started, or give it more room with llm.thinking_tokens and llm.max_tokens."
+    )
+
+
+def no_model(url: str) -> TurnscopeError:
+    return TurnscopeError(f"{url} serves no model: load one into the server.")
+
+
+def which_model(url: str, wanted: str | None, served: Sequence[str]) -> TurnscopeError:
+    names = ", ".join(served[:12]) + (", ..." if len(served) > 12 else "")
+    if wanted is None:
+        return TurnscopeError(f"{url} serves several models ({names}): choose one with {MODEL_SETTING}.")
+    return TurnscopeError(f"{url} does not serve the model {wanted!r}: set {MODEL_SETTING} to one of {names}.")
+
+
+def message_of(body: bytes) -> str:
+    """What the body of an error answer says, on one line and shortened; nothing for a page of HTML."""
+    text = body.decode("utf-8", errors="replace")
+    try:
+        return error_in(json.loads(text)) or one_line(text)
+    except (ValueError, RecursionError):
+        return "" if text.lstrip().startswith("<") else one_line(text)
+
+
+def error_in(data: Any) -> str | None:
+    """The message of a JSON error: OpenAI's {"error": {"message": ...}} or FastAPI's {"detail": ...}; None for what is
+    no error."""
+    while isinstance(data, dict):
+        inner = data.get("error") or data.get("detail") or data.get("message")
+        if inner is None:
+            return None
+        if not isinstance(inner, dict):
+            return one_line(inner if isinstance(inner, str) else json.dumps(inner))
+        data = inner
+    return None
+
+
+def one_line(text: str) -> str:
+    text = " ".join(text.split()).rstrip(".")
+    return text if len(text) <= _QUOTED_CHARACTERS else f"{text[: _QUOTED_CHARACTERS - 3]}..."

@@ -1,0 +1,228 @@
+"""An OpenAI-compatible server: what it serves, and its streamed chat completions."""
+
+import json
+import re
+import ssl
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from agent.errors import TurnscopeError
+from agent.llm import http_errors
+from agent.llm.http_chunk import Chunk, Figures
+from agent.llm.http_errors import KEY_SETTING
+from agent.llm.protocol import ShouldStop
+from agent.llm.sse import Connection, events
+from profiling.trace.clock import Clock
+
+_LAST_S = 2.0  # how long the figures that may follow the end of a reply are waited for
+_MAX_BODY_BYTES = 1 << 20
+_PRINTED = re.compile("[!-~]*")
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model's name at the server, and its context where the server tells it."""
+
+    name: str
+    context_tokens: int | None
+
+
+class Refused(TurnscopeError):
+    """The server does not accept the request; `message` is what it says."""
+
+    def __init__(self, sentence: str, message: str) -> None:
+        super().__init__(sentence)
+        self.message = message
+
+
+class Server:
+    """The server at `url` ("http://HOST:PORT/v1" or https). Each request has a connection of its own.
+
+    Everything raises TurnscopeError: for an address that is none, a server that cannot be reached, that sends nothing
+    for `timeout_s`, or that refuses.
+    """
+
+    def __init__(self, url: str, *, clock: Clock, timeout_s: float, api_key: str | None) -> None:
+        parts = _split(url)
+        self.url = url.rstrip("/")
+        self.host = parts.hostname or ""
+        self.port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._path = parts.path.rstrip("/")
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._headers = _authorization(api_key)
+
+    def model(self, wanted: str | None) -> ServedModel:
+        """The model of this name or alias; without a name, the only one."""
+        served = [entry for entry in self._models() if isinstance(entry.get("id"), str)]
+        if not served:
+            raise http_errors.no_model(self.url)
+        found = [entry for entry in served if wanted is None or wanted == entry["id"] or wanted in _aliases(entry)]
+        if not found or (wanted is None and len(found) > 1):
+            raise http_errors.which_model(self.url, wanted, [entry["id"] for entry in served])
+        return ServedModel(found[0]["id"], _context_tokens(found[0]) or self._context_of_llama_server())
+
+    def chat(self, body: Mapping[str, Any], should_stop: ShouldStop) -> Generator[Chunk, None, None]:
+        """The events of a completion as they arrive; the request goes out with the first `next`. Closing the iterator
+        closes the connection, which stops the server. Raises Stopped when `should_stop` turned true."""
+        with self._connection(should_stop) as connection:
+            response = self._send(connection, "POST", f"{self._path}/chat/completions", body)
+            self._require_stream(response)
+            begun = finished = False
+            try:
+                for event in events(response):
+                    if event == "[DONE]":
+                        if not finished:
+                            yield Chunk("", "", "stop", Figures())
+                        return
+                    chunk = self._chunk(event)
+                    begun = True
+                    finished = finished or chunk.finish_reason is not None
+                    yield chunk
+                    connection.expect_more(min(_LAST_S, self._timeout_s) if finished else self._timeout_s)
+            except (OSError, HTTPException) as error:
+                if not finished and isinstance(error, TimeoutError):
+                    raise http_errors.silent(self.url, self._timeout_s) from None
+        if not begun:
+            raise self._reason_for_no_reply(body, should_stop)
+        if not finished:
+            raise http_errors.ended_early(self.url, begun=True)
+
+    def _reason_for_no_reply(self, body: Mapping[str, Any], should_stop: ShouldStop) -> TurnscopeError:
+        """Ask for one token without a stream: llama_cpp.server then says what it keeps to its log otherwise."""
+        plain = {field: value for field, value in body.items() if field != "stream_options"}
+        with self._connection(should_stop) as connection:
+            path = f"{self._path}/chat/completions"
+            response = self._send(connection, "POST", path, plain | {"stream": False, "max_tokens": 1})
+            content = self._body(response)
+        if response.status != 200:
+            return self._refusal(f"{self.url}/chat/completions", response, content)
+        return http_errors.ended_early(self.url, begun=False)
+
+    def _models(self) -> list[Mapping[str, Any]]:
+        url = f"{self.url}/models"
+        with self._connection(_never) as connection:
+            response = self._send(connection, "GET", f"{self._path}/models")
+            content = self._body(response)
+            if response.status != 200:
+                raise self._refusal(url, response, content)
+        entries = _mapping(_json(content)).get("data")
+        if not isinstance(entries, list):
+            raise http_errors.foreign(url, response.getheader("Content-Type") or "no list of models")
+        return [_mapping(entry) for entry in entries]
+
+    def _context_of_llama_server(self) -> int | None:
+        """From its /props, beside /v1, for versions whose list of models does not tell it. None where there is no such
+        page."""
+        with self._connection(_never) as connection:
+            response = self._send(connection, "GET", f"{self._path.removesuffix('/v1')}/props")
+            content = self._body(response)
+        settings = _mapping(_mapping(_json(content)).get("default_generation_settings"))
+        return _positive(settings.get("n_ctx")) if response.status == 200 else None
+
+    def _connection(self, should_stop: ShouldStop) -> Connection:
+        try:
+            return Connection(
+                self.host,
+                self.port,
+                self._tls,
+                clock=self._clock,
+                timeout_s=self._timeout_s,
+                should_stop=should_stop,
+            )
+        except OSError as error:
+            raise http_errors.broken(self.url, error, self._timeout_s) from error
+
+    def _send(
+        self, connection: Connection, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> HTTPResponse:
+        content = None if body is None else json.dumps(body).encode()
+        headers = self._headers | ({"Content-Type": "application/json"} if content else {})
+        try:
+            return connection.request(method, path, content, headers)
+        except (OSError, HTTPException) as error:
+            raise http_errors.broken(self.url, error, self._timeout_s) from error
+
+    def _body(self, response: HTTPResponse) -> bytes:
+        try:
+            return response.read(_MAX_BODY_BYTES)
+        except (OSError, HTTPException) as error:
+            raise http_errors.broken(self.url, error, self._timeout_s) from error
+
+    def _require_stream(self, response: HTTPResponse) -> None:
+        if response.status != 200:
+            raise self._refusal(f"{self.url}/chat/completions", response, self._body(response))
+        kind = (response.getheader("Content-Type") or "no content type").partition(";")[0]
+        if kind != "text/event-stream":
+            if message := http_errors.error_in(_json(self._body(response))):
+                raise http_errors.failed(self.url, message)
+            raise http_errors.foreign(self.url, f"{kind} in place of an event stream")
+
+    def _refusal(self, url: str, response: HTTPResponse, content: bytes) -> TurnscopeError:
+        message = http_errors.message_of(content)
+        sentence = http_errors.refused(
+            url, response.status, message, location=response.getheader("Location"), has_key=bool(self._headers)
+        )
+        if response.status in (400, 422) and not isinstance(sentence, http_errors.ContextOverflow):
+            return Refused(str(sentence), content.decode("utf-8", errors="replace"))
+        return sentence
+
+    def _chunk(self, event: str) -> Chunk:
+        data = _json(event)
+        if not isinstance(data, dict):
+            raise http_errors.foreign(self.url, "an event that is no JSON object")
+        if message := http_errors.error_in(data):
+            raise http_errors.failed(self.url, message)
+        return Chunk.of(data)
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that is none
+        usable = False
+        parts = SplitResult("", "", "", "", "")
+    if not usable or not _PRINTED.fullmatch(url) or parts.username or parts.query or parts.fragment:
+        raise TurnscopeError(f"{url!r} is not the address of a server: give http://HOST:PORT/v1, or https://HOST/v1.")
+    return parts
+
+
+def _authorization(api_key: str | None) -> dict[str, str]:
+    key = (api_key or "").strip()
+    if not _PRINTED.fullmatch(key):
+        raise TurnscopeError(f"The server's API key has characters that no key has: set {KEY_SETTING} anew.")
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _aliases(entry: Mapping[str, Any]) -> list[Any]:
+    aliases = entry.get("aliases")
+    return aliases if isinstance(aliases, list) else []
+
+
+def _context_tokens(entry: Mapping[str, Any]) -> int | None:
+    """As vLLM and as llama-server tell it in the list of models."""
+    return _positive(entry.get("max_model_len")) or _positive(_mapping(entry.get("meta")).get("n_ctx"))
+
+
+def _positive(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _json(content: bytes | str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _never() -> bool:
+    return False

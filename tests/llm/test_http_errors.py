@@ -1,0 +1,199 @@
+"""What can go wrong at a server, each in one sentence."""
+
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import TurnscopeError
+from agent.llm.http import HttpLlmEngine
+from tests.fakes.ticking import TickingClock
+from tests.llm.http_server import CUT, HANG, Answer, engine, event, page, say, serving, stream
+
+HTML = "<!DOCTYPE html><html><body>Hello</body></html>"
+LONG = "the engine's core died " * 40
+
+
+def sentence_of(call: Any) -> str:
+    with pytest.raises(TurnscopeError) as refusal:
+        call()
+    sentence = str(refusal.value)
+    assert sentence.endswith(".") and "\n" not in sentence and len(sentence) < 500
+    return sentence
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:8000",
+        "ftp://localhost/v1",
+        "http://",
+        "http://host:port/v1",
+        "http://host:0/v1",
+        "http://[::1/v1",
+        "http://me:word@host/v1",
+        "http://host/v1?key=1",
+        "http://host/v 1",
+        "http://hôst/v1",
+    ],
+)
+def test_an_address_that_is_none(url: str) -> None:
+    assert "is not the address of a server" in sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
+
+
+def test_nothing_listens() -> None:
+    url = f"http://127.0.0.1:{free_port()}/v1"
+    sentence = sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
+    assert sentence.startswith(f"No connection to {url} (Connection refused): start the server")
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70, "a..b"])
+def test_a_host_that_is_not_known(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(host: str, *_: Any, **__: Any) -> None:
+        host.encode("idna")
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    sentence = sentence_of(lambda: HttpLlmEngine(f"http://{host}/v1", clock=TickingClock()))
+    assert sentence.startswith(f"No connection to http://{host}/v1 (")
+
+
+MODELS: dict[str, tuple[Answer, str]] = {
+    "key wanted": (
+        page({"detail": "Invalid API key"}, 401),
+        "wants an API key .Invalid API key.: set TURNSCOPE_LLM__API_KEY",
+    ),
+    "forbidden": (page("", 403), "wants an API key: set"),
+    "wrong path": (
+        page({"error": {"message": "File Not Found"}}, 404),
+        "/models is not there.*404 .File Not Found.*ends in /v1",
+    ),
+    "wrong path, in HTML": (page(HTML, 404, "text/html"), "is not there, says the server .404.: correct"),
+    "moved": (page("", 307, Location="https://elsewhere/v1"), "another address: give that one .https://elsewhere/v1"),
+    "loading": (
+        page({"error": {"message": "Loading model", "code": 503}}, 503),
+        "is not ready .Loading model.: try again",
+    ),
+    "broken": (page("boom", 500), "refuses the request .500 .boom..: look at the server's log"),
+    "a web page": (
+        page(HTML, 200, "text/html"),
+        "does not answer like an OpenAI-compatible server .text/html.*ends in /v1",
+    ),
+    "other JSON": (page([1, 2]), "does not answer like an OpenAI-compatible server"),
+    "no models": (page({"data": []}), "serves no model: load one"),
+    "several models": (
+        page({"data": [{"id": "a"}, {"id": "b"}]}),
+        "several models .a, b.: choose one with TURNSCOPE_LLM__SERVER_MODEL",
+    ),
+    "no answer": (Answer([CUT], before_head=True), "closed the connection before its answer was complete"),
+    "silence": (Answer([HANG], before_head=True), "sent nothing for 0.01 s"),
+    "not HTTP": (Answer([b"SSH-2.0-OpenSSH_9.6\r\n"], before_head=True), "does not answer like .*not HTTP"),
+    "half a page": (Answer([b'{"data": [', CUT]), "closed the connection before its answer was complete"),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_no_model_is_found(case: str) -> None:
+    answer, wanted = MODELS[case]
+    with serving() as server:
+        server.models = answer
+        sentence = sentence_of(lambda: engine(server, timeout_s=0.01))
+    assert server.url in sentence
+    assert re.search(wanted, sentence)
+
+
+def test_the_named_model_is_not_served() -> None:
+    with serving() as server:
+        server.models = page({"data": [{"id": f"m{at}"} for at in range(20)]})
+        sentence = sentence_of(lambda: engine(server, model="x"))
+    assert "does not serve the model 'x'" in sentence and sentence.endswith("m10, m11, ....")
+
+
+def test_a_wrong_key() -> None:
+    with serving() as server:
+        server.models = page({"error": {"message": "Invalid API Key", "code": 401}}, 401)
+        sentence = sentence_of(lambda: engine(server, api_key="secret"))
+        assert "does not accept the API key (Invalid API Key)" in sentence and "secret" not in sentence
+        sentence = sentence_of(lambda: engine(server, api_key="sec\nret"))
+        assert "characters that no key has" in sentence and "ret" not in sentence.split()
+
+
+OVERFLOWS = {
+    "vLLM": "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
+    "llama-server": "request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it",
+}
+REPLIES: dict[str, tuple[Answer, str]] = {
+    "key": (page("", 401), "wants an API key"),
+    "path": (page({"detail": "Not Found"}, 404), "/v1/chat/completions is not there"),
+    **{
+        name: (page({"error": {"message": said}}, 400), "does not fit into the context")
+        for name, said in OVERFLOWS.items()
+    },
+    "overflow in the stream": (stream({"error": {"message": OVERFLOWS["vLLM"]}}), "does not fit into the context"),
+    "an error in the stream": (
+        stream(event("Hello"), {"error": {"message": LONG}}),
+        r"failed while it wrote its reply .the engine.*\.\.\.\)",
+    ),
+    "an error of vLLM, older": (
+        stream({"object": "error", "message": "boom"}),
+        "failed while it wrote its reply .boom",
+    ),
+    "an error without a stream": (page({"error": "boom"}), "failed while it wrote its reply .boom"),
+    "a web page": (page(HTML, 200, "text/html"), "does not answer like .*text/html in place of an event stream"),
+    "no stream": (page({"choices": []}), "application/json in place of an event stream"),
+    "no JSON": (stream(b"data: hello\n\n"), "an event that is no JSON object"),
+    "cut before": (Answer([CUT]), "closed the connection before its answer"),
+    "cut within": (Answer([event("Hello"), CUT]), "ended the connection in the middle of a reply"),
+    "cut within an event": (Answer([event("Hello"), b'data: {"choices', CUT]), "ended the connection in the middle"),
+    "ended within": (Answer([event("Hello")]), "ended the connection in the middle of a reply"),
+    "silent before": (Answer([HANG]), "sent nothing for 0.01 s"),
+    "silent within": (Answer([event("Hello"), HANG]), "sent nothing for 0.01 s"),
+}
+
+
+@pytest.mark.parametrize("case", REPLIES)
+def test_a_reply_fails(case: str) -> None:
+    answer, wanted = REPLIES[case]
+    with serving(answer) as server:
+        asked = engine(server, timeout_s=0.01)
+        sentence = sentence_of(lambda: say(asked))
+        assert server.url in sentence
+        assert re.search(wanted, sentence)
+        server.answers = [stream(event("Hello"), event(finish="stop"))]
+        assert say(asked).text == "Hello"
+
+
+def test_a_server_that_says_why_only_without_a_stream() -> None:
+    why = page({"error": {"message": OVERFLOWS["vLLM"], "code": "context_length_exceeded"}}, 400)
+    with serving(Answer([CUT]), why) as server:
+        assert "does not fit into the context" in sentence_of(lambda: say(engine(server)))
+    assert server.asked[1]["stream"] is False and "stream_options" not in server.asked[1]
+
+
+def test_a_server_that_does_not_say_why() -> None:
+    with serving(Answer([CUT]), page({"choices": []})) as server:
+        assert "ended the connection before its reply began" in sentence_of(lambda: say(engine(server)))
+
+
+def test_pings_are_no_answer() -> None:
+    with serving(Answer([b": ping\n\n", HANG])) as server:
+        assert "sent nothing for" in sentence_of(lambda: say(engine(server, timeout_s=0.01)))
+
+
+def test_tls_that_is_none_or_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with serving() as server:
+        url = server.url.replace("http://", "https://")
+        assert "does not speak TLS" in sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
+    with serving(tls=True) as server:
+        assert "certificate of" in sentence_of(lambda: engine(server))
+        url = server.url.replace("https://", "http://")
+        assert url in sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
