@@ -197,7 +197,8 @@ class Conversation:
         """Forget the oldest turns when the prompt leaves no room for the reply: down to half, so that it is not every
         turn's fate."""
         llm, settings = self._engines.llm, self._settings.llm
-        room = llm.context_tokens - settings.thinking_tokens - settings.max_tokens - SPARE_TOKENS
+        thinking = settings.thinking_budget(llm.context_tokens)
+        room = llm.context_tokens - thinking - settings.max_tokens - SPARE_TOKENS
         if llm.prompt_tokens(self._history.messages()) > room:
             dropped = self._history.trim(lambda messages: llm.prompt_tokens(messages) <= room // 2)
             if dropped:

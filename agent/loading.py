@@ -1,84 +1,44 @@
-"""Loads the engines that the settings name, each on a worker of its own, and warms them up."""
+"""Loads the engines that the settings name, each on a worker of its own, and warms them up.
 
-import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
+The model libraries take seconds to import, which commands that need no engine do not pay: each is imported here, where
+its engine is made.
+"""
 
-from agent import models
+from collections.abc import Callable
+
+from agent import devices, models
+from agent.asr.protocol import AsrEngine
+from agent.engine_choice import SMART_TURN_MODEL, VAD_MODEL, Choice, choose
 from agent.engines import Engines, Workers
-from agent.errors import TurnscopeError
 from agent.llm.history import new_history
+from agent.llm.protocol import LlmEngine
 from agent.settings import Settings
+from agent.tts.protocol import TtsEngine
 from agent.worker import ThreadWorker
 from profiling.trace.clock import Clock
 
-VAD_MODEL, SMART_TURN_MODEL = "silero-vad", "smart-turn-v3.2"
-CHOICES: Mapping[str, tuple[str, ...]] = {"asr": ("moonshine-base-en",), "tts": ("piper-en-us-joe",)}
-
-
-def needed_models(settings: Settings) -> list[str]:
-    """The names of the stored models that these settings use. Raises TurnscopeError for one that no engine can run."""
-    for stage, name in (("asr", settings.asr.model), ("tts", settings.tts.model)):
-        if name not in CHOICES[stage]:
-            raise TurnscopeError(f"There is no {stage.upper()} model {name!r}: choose {' or '.join(CHOICES[stage])}.")
-    names = [VAD_MODEL, settings.asr.model, settings.tts.model]
-    if settings.endpoint.asks_smart_turn:
-        names.append(SMART_TURN_MODEL)
-    if gguf_path(settings.llm.model) is None:
-        language_models = [row.name for row in models.list_models() if row.stage == "llm"]
-        if settings.llm.model not in language_models:
-            raise TurnscopeError(
-                f"There is no language model {settings.llm.model!r}: choose {' or '.join(language_models)}, or give "
-                "the path of a GGUF file."
-            )
-        names.append(settings.llm.model)
-    return names
-
-
-def gguf_path(model: str) -> Path | None:
-    """The GGUF file that an LLM setting names by path; None when it names a stored model."""
-    return Path(model) if model.endswith(".gguf") or os.sep in model or Path(model).is_file() else None
-
 
 def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) -> Engines:
-    """Load and warm up everything; `tell` is called with what is being done.
+    """Load and warm up everything; `tell` is called with what is being done. The settings name a model for every stage
+    (`engine_choice.with_models`).
 
     Raises TurnscopeError when a model is absent, damaged or of the wrong kind.
     """
-    # The model libraries take a second to import, which commands that need no engine do not pay.
-    from agent.asr.moonshine import MoonshineEngine
     from agent.listening.smart_turn import SmartTurn
     from agent.listening.vad import SileroVad
-    from agent.llm.llama import LlamaEngine
-    from agent.tts.piper import PiperEngine
     from agent.tts.speakable import speakable
 
+    choice = choose(settings)
     tell("loading the recogniser")
     vad = SileroVad(models.locate(VAD_MODEL) / "silero_vad.onnx")
     smart_turn = None
     if settings.endpoint.asks_smart_turn:
         smart_turn = SmartTurn(models.locate(SMART_TURN_MODEL) / "smart_turn.onnx")
-    asr = MoonshineEngine(
-        models.locate(settings.asr.model), name=settings.asr.model, threads=settings.asr.threads, clock=clock
-    )
+    asr = _load_asr(settings, choice, clock)
     tell("loading the language model")
-    llm = LlamaEngine(
-        gguf_path(settings.llm.model) or models.locate(settings.llm.model) / "model.gguf",
-        name=None if gguf_path(settings.llm.model) else settings.llm.model,
-        context_tokens=settings.llm.context_tokens,
-        threads=settings.llm.threads,
-        prefill_threads=settings.llm.threads,
-        seed=settings.llm.seed,
-        clock=clock,
-    )
+    llm = _load_llm(settings, choice, clock)
     tell("loading the voice")
-    tts = PiperEngine(
-        models.locate(settings.tts.model),
-        name=settings.tts.model,
-        threads=settings.tts.threads,
-        phonemizer=settings.tts.phonemizer,
-        clock=clock,
-    )
+    tts = _load_tts(settings, choice, clock)
     tell("warming up")
     asr.warm_up()
     llm.warm_up(new_history(settings.llm).opening())
@@ -86,3 +46,87 @@ def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) 
     speakable("Warm 1 up.", settings.language)
     workers = Workers(*(ThreadWorker(name, clock) for name in ("asr", "smart-turn", "llm", "tts")))
     return Engines(vad, smart_turn, asr, llm, tts, workers)
+
+
+def _load_asr(settings: Settings, choice: Choice, clock: Clock) -> AsrEngine:
+    asr, name = settings.asr, str(settings.asr.model)
+    if choice.asr == "nemotron":
+        from agent.asr.nemotron import NemotronEngine
+
+        return NemotronEngine(
+            choice.asr_path or models.locate(name) / "model.nemo",
+            name=None if choice.asr_path else name,
+            chunk_ms=asr.chunk_ms,
+            language=asr.language,
+            device=settings.device,
+            threads=asr.threads,
+            mode=asr.mode,
+            clock=clock,
+        )
+    from agent.asr.moonshine import MoonshineEngine
+
+    return MoonshineEngine(
+        models.locate(name), name=name, threads=asr.threads, chunk_ms=asr.chunk_ms, language=asr.language, clock=clock
+    )
+
+
+def _load_llm(settings: Settings, choice: Choice, clock: Clock) -> LlmEngine:
+    llm, name = settings.llm, str(settings.llm.model)
+    if choice.llm == "http":
+        from agent.llm.http import HttpLlmEngine
+
+        return HttpLlmEngine(
+            name,
+            model=llm.server_model,
+            api_key=llm.api_key.get_secret_value() if llm.api_key else None,
+            context_tokens=llm.context_tokens,
+            temperature=llm.temperature,
+            seed=llm.seed,
+            clock=clock,
+        )
+    from agent.llm.llama import LlamaEngine
+
+    return LlamaEngine(
+        choice.llm_path or models.locate(name) / "model.gguf",
+        name=None if choice.llm_path else name,
+        context_tokens=llm.context_tokens,
+        threads=llm.threads,
+        prefill_threads=llm.prefill_threads or llm.threads,
+        gpu_layers=0 if settings.device == devices.CPU and llm.gpu_layers is None else llm.gpu_layers,
+        flash_attention=llm.flash_attention,
+        batch_tokens=llm.batch_tokens,
+        micro_batch_tokens=llm.micro_batch_tokens,
+        swa_full=llm.swa_full,
+        draft=llm.draft,
+        draft_tokens=llm.draft_tokens,
+        temperature=llm.temperature,
+        seed=llm.seed,
+        clock=clock,
+    )
+
+
+def _load_tts(settings: Settings, choice: Choice, clock: Clock) -> TtsEngine:
+    tts, name = settings.tts, str(settings.tts.model)
+    if choice.tts == "voxcpm":
+        from agent.tts.voxcpm import VoxCpmEngine
+
+        return VoxCpmEngine(
+            choice.tts_path or models.locate(name),
+            name=None if choice.tts_path else name,
+            device=settings.device,
+            threads=tts.threads,
+            diffusion_steps=tts.diffusion_steps,
+            guidance=tts.guidance,
+            voice=tts.voice,
+            reference_wav=tts.reference_wav,
+            prompt_wav=tts.prompt_wav,
+            prompt_text=tts.prompt_text,
+            seed=tts.seed,
+            compiled=tts.compiled,
+            max_patches=tts.max_patches,
+            normalize=tts.normalize,
+            clock=clock,
+        )
+    from agent.tts.piper import PiperEngine
+
+    return PiperEngine(models.locate(name), name=name, threads=tts.threads, phonemizer=tts.phonemizer, clock=clock)

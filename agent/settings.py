@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -17,6 +17,8 @@ from pydantic_settings import (
 
 from agent.errors import TurnscopeError
 
+EngineSet = Literal["auto", "cpu", "gpu"]
+AsrMode = Literal["cache-aware", "buffered"]
 EndpointMode = Literal["hangover", "smart-turn", "hangover+smart-turn"]
 DEFAULT_HANGOVER_S: Mapping[EndpointMode, float] = {"hangover": 0.5, "smart-turn": 0.064, "hangover+smart-turn": 0.2}
 
@@ -24,6 +26,7 @@ PREFIX, DEBUG = "TURNSCOPE_", "TURNSCOPE_DEBUG"
 Seconds = Annotated[float, Field(ge=0, le=10)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Threads = Annotated[int, Field(ge=1, le=256)]
+Thinking = Annotated[int, Field(ge=0, le=4096)] | Literal["on"]
 
 
 class _Section(BaseModel):
@@ -62,39 +65,79 @@ class EndpointSettings(_Section):
 
 
 class AsrSettings(_Section):
-    """Speech recognition."""
+    """Speech recognition. A model of None follows `engines`."""
 
-    model: str = "moonshine-base-en"
-    chunk_ms: int = Field(default=320, ge=80, le=1120, description="cadence of partial transcripts")
+    model: str | None = Field(default=None, description="a model's name, or the path of a .nemo file")
+    chunk_ms: int = Field(
+        default=320, ge=80, le=1120, description="a streaming model's chunk, or the partials' cadence"
+    )
+    language: str = Field(default="en-US", description="what is spoken: the prompt of a model of many languages")
+    flush: bool = Field(
+        default=True, description="at the end of speech, fill the chunk with silence: do not wait for it"
+    )
+    mode: AsrMode = Field(default="cache-aware", description="buffered encodes overlapping windows, for comparison")
     threads: Threads = 1
 
 
 class LlmSettings(_Section):
-    """The language model."""
+    """The language model. A model of None follows `engines`."""
 
-    model: str = Field(default="smollm2-135m", description="a model's name, or the path of a GGUF file")
-    thinking_tokens: int = Field(default=0, ge=0, le=4096, description="budget of unspoken tokens; 0 is off")
+    model: str | None = Field(
+        default=None, description="a model's name, the path of a GGUF file, or an OpenAI-compatible server's URL"
+    )
+    thinking_tokens: Thinking = Field(default=0, description="budget of unspoken tokens; 0 is off, `on` is no budget")
     max_tokens: int = Field(default=160, ge=1, le=4096, description="longest reply, in tokens")
     context_tokens: int | None = Field(
         default=None, ge=256, le=1_048_576, description="default: 2048, or what the model was trained on if less"
     )
+    temperature: float = Field(default=0.0, ge=0, le=5, description="0 takes the likeliest word")
     seed: int = Field(default=0, ge=0, le=2**32 - 2)
     threads: Threads | None = Field(default=None, description="for decode; default: all cores but one")
+    prefill_threads: Threads | None = Field(default=None, description="default: as `threads`")
+    gpu_layers: int | None = Field(default=None, ge=0, le=10_000, description="default: all on a GPU, none on a CPU")
+    flash_attention: bool | None = Field(default=None, description="default: on a GPU only")
+    batch_tokens: int | None = Field(default=None, ge=1, le=65_536, description="of one prefill call")
+    micro_batch_tokens: int | None = Field(default=None, ge=1, le=65_536, description="of one pass through the graph")
+    swa_full: bool = Field(
+        default=True, description="keep all of a sliding-window model's cache, so that it rolls back"
+    )
+    draft: Path | None = Field(default=None, description="GGUF file of a small model that drafts tokens")
+    draft_tokens: int = Field(default=4, ge=1, le=64, description="tokens drafted at a time")
+    server_model: str | None = Field(default=None, description="which of a server's models")
+    api_key: SecretStr | None = Field(default=None, description="a server's")
     system_prompt: str | None = Field(default=None, description="instead of the built-in one")
+
+    def thinking_budget(self, context_tokens: int) -> int:
+        """Unspoken tokens that a reply may begin with: `on` leaves half of the context to the conversation."""
+        return context_tokens // 2 if self.thinking_tokens == "on" else self.thinking_tokens
 
 
 class TtsSettings(_Section):
-    """Speech synthesis."""
+    """Speech synthesis. A model of None follows `engines`; what only one kind of model has says so."""
 
-    model: str = "piper-en-us-joe"
-    phonemizer: Literal["espeak", "gruut"] = Field(default="espeak", description="gruut needs the `permissive` extra")
+    model: str | None = Field(default=None, description="a model's name, or a folder with a VoxCPM2 checkpoint")
     threads: Threads = 1
+    phonemizer: Literal["espeak", "gruut"] = Field(
+        default="espeak", description="Piper; gruut needs the `permissive` extra"
+    )
+    diffusion_steps: int = Field(default=10, ge=2, le=100, description="VoxCPM2, per patch; one step gives noise")
+    guidance: float = Field(default=2.0, ge=0, le=10, description="VoxCPM2: weight of classifier-free guidance")
+    voice: str | None = Field(default=None, description="VoxCPM2: the voice described in words")
+    reference_wav: Path | None = Field(default=None, description="VoxCPM2: a recording of the voice")
+    prompt_wav: Path | None = Field(default=None, description="VoxCPM2: speech to go on from, with `prompt_text`")
+    prompt_text: str | None = Field(default=None, description="VoxCPM2: what is said in `prompt_wav`")
+    seed: int = Field(default=0, ge=0, le=2**32 - 2, description="VoxCPM2")
+    max_patches: int | None = Field(default=None, ge=4, le=4096, description="VoxCPM2: the longest phrase")
+    normalize: bool = Field(default=False, description="VoxCPM2: its own text normaliser, after ours")
+    compiled: bool = Field(default=False, description="VoxCPM2: torch.compile, on a GPU")
 
 
 class Settings(BaseSettings):
     """Every setting of the agent. `load` is the way to make one."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=PREFIX, env_nested_delimiter="__")
+    engines: EngineSet = Field(default="auto", description="auto: the big models where a GPU and their files are")
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,2})?)$", description="auto, cpu, cuda, cuda:N")
     language: Literal["en"] = "en"
     endpoint: EndpointSettings = EndpointSettings()
     asr: AsrSettings = AsrSettings()

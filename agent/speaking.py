@@ -1,11 +1,12 @@
 """Speaking: phrases become patches of audio, patches are played, and every step goes on the turn's timeline."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.audio.playout import Playback, StartBuffer
 from agent.engines import Engines
-from agent.thinking import Interval, ThoughtPhrase, add_loop
+from agent.loops import add_loop, by_part
+from agent.thinking import ThoughtPhrase
 from agent.tts.phrases import Phrase
 from agent.tts.protocol import Patch, Setup
 from agent.tts.speakable import speakable
@@ -92,7 +93,7 @@ class Speaking:
         )
         voiced = _Voiced(due.phrase)
         self._voiced.append(voiced)
-        later_patches: list[Interval] = []
+        patches: list[Patch] = []
         first_patch: int | None = None
         try:
             async for item in job:
@@ -103,12 +104,9 @@ class Speaking:
                     continue
                 self.buffer.observe(seconds(item.end_ns - item.start_ns))
                 if first_patch is None:
-                    first_patch = self.turn.add(
-                        Stage.TTS_FIRST_PATCH, item.start_ns, item.end_ns, [cause], phrase=number
-                    )
+                    first_patch = self._record_patches(Stage.TTS_FIRST_PATCH, [item], cause, number)
                     self._first_patch = self._first_patch or (first_patch, received_ns)
-                else:
-                    later_patches.append((item.start_ns, item.end_ns))
+                patches.append(item)
                 self.playback.write(number, item.samples)
                 self._announce()
             if not job.cancelled:
@@ -117,24 +115,33 @@ class Speaking:
             self.turn.describe(v.TTS, {v.ERROR_TYPE: type(error).__name__}, phrase=number)
             raise
         finally:
-            self._describe_phrase(number, first_patch, later_patches)
+            self._describe_phrase(number, first_patch, patches)
             self._free_ns = self.clock.now_ns()
 
-    def _describe_phrase(self, number: int, first_patch: int | None, later_patches: list[Interval]) -> None:
-        if later_patches:
-            add_loop(self.turn, Stage.TTS_PATCHES, later_patches, [first_patch], number)
+    def _describe_phrase(self, number: int, first_patch: int | None, patches: Sequence[Patch]) -> None:
+        if patches[1:]:
+            self._record_patches(Stage.TTS_PATCHES, patches[1:], first_patch, number)
+        tts = self.engines.tts
         self.turn.describe(
             v.TTS,
             {
-                v.MODEL: self.engines.tts.model,
-                v.TTS_PATCHES: len(later_patches) + (first_patch is not None),
+                v.MODEL: tts.model,
+                **tts.attributes,
+                v.TTS_PATCHES: len(patches),
                 v.TTS_AUDIO_S: self.playback.written_s(number),
             },
             phrase=number,
         )
 
+    def _record_patches(self, stage: Stage, patches: Sequence[Patch], cause: int | None, phrase: int) -> int:
+        facts = by_part(v.TTS_PATCH_PART_NS, [patch.parts_ns for patch in patches])
+        if any(patch.forwards for patch in patches):
+            facts[v.TTS_FORWARDS] = [patch.forwards for patch in patches]
+        intervals = [(patch.start_ns, patch.end_ns) for patch in patches]
+        return add_loop(self.turn, stage, intervals, [cause], phrase, facts | {v.WORK_STEPS: len(patches)})
+
     def _record_setup(self, setup: Setup, job: Job[Setup | Patch], cause: int, phrase: int) -> int:
-        parts: dict[str, Attribute] = {f"turnscope.tts.setup.{name}_ns": ns for name, ns in setup.parts_ns.items()}
+        parts: dict[str, Attribute] = {v.TTS_SETUP_PART_NS.format(part): ns for part, ns in setup.parts_ns.items()}
         return self.turn.add(
             Stage.TTS_SETUP,
             setup.start_ns,

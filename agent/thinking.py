@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from agent.engines import Engines
 from agent.llm.protocol import Finished, Message, Prefill, Token
+from agent.loops import add_loop
 from agent.settings import LlmSettings
 from agent.tts.phrases import Phrase, PhraseCutter
 from agent.worker import Job
@@ -12,8 +13,6 @@ from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock, seconds
 from profiling.trace.timeline import Attribute, Turn
 from profiling.trace.vocabulary import Stage
-
-Interval = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class Thinking:
     text: str = ""
     _stopped: bool = False
     _job: Job[Prefill | Token | Finished] | None = None
-    _unspoken: list[Interval] = field(default_factory=list[Interval])
-    _visible: list[Interval] = field(default_factory=list[Interval])
+    _unspoken: list[Token] = field(default_factory=list[Token])
+    _visible: list[Token] = field(default_factory=list[Token])
 
     def stop(self) -> None:
         self._stopped = True
@@ -56,19 +55,20 @@ class Thinking:
                     case Prefill():
                         self._record_prefill(item)
                     case Token(unspoken=True):
-                        self._unspoken.append((item.start_ns, item.end_ns))
+                        self._unspoken.append(item)
                     case Token():
                         self._record_unspoken()
-                        self._visible.append((item.start_ns, item.end_ns))
+                        self._visible.append(item)
                         self.text += item.text
                         for phrase in cutter.push(item.text):
                             yield self._finish_phrase(phrase, received_ns)
                     case Finished():
                         self._record_unspoken()
-                        self.turn.describe(v.LLM, {v.LLM_FINISH: item.reason})
                         if item.reason != "cancelled":
                             for phrase in cutter.flush():
                                 yield self._finish_phrase(phrase, received_ns)
+                        self._record_visible(None)
+                        self.turn.describe(v.LLM, {v.LLM_FINISH: item.reason, **item.attributes})
         except Exception as error:
             self.turn.describe(v.LLM, {v.ERROR_TYPE: type(error).__name__})
             raise
@@ -81,7 +81,7 @@ class Thinking:
             "llm.generate",
             lambda should_stop: self.engines.llm.generate(
                 messages,
-                thinking_tokens=self.settings.thinking_tokens,
+                thinking_tokens=self.settings.thinking_budget(self.engines.llm.context_tokens),
                 max_tokens=self.settings.max_tokens,
                 should_stop=should_stop,
             ),
@@ -94,11 +94,12 @@ class Thinking:
         return self._job
 
     def _record_prefill(self, prefill: Prefill) -> None:
-        known: dict[str, Attribute] = {
+        counts = {
             v.INPUT_TOKENS: prefill.prompt_tokens,
             v.CACHED_TOKENS: prefill.cached_tokens,
             v.LLM_EVALUATED_TOKENS: prefill.evaluated_tokens,
         }
+        known: dict[str, Attribute] = {key: count for key, count in counts.items() if count is not None}
         waited_for = self._job.waited_for if self._job else None
         self.cause = self.turn.add(
             Stage.HOST,
@@ -115,7 +116,10 @@ class Thinking:
             [self.cause],
             attributes=known,
         )
-        self.turn.describe(v.LLM, {v.MODEL: self.engines.llm.model, v.OPERATION: "chat", v.UNSPOKEN_TOKENS: 0, **known})
+        llm = self.engines.llm
+        self.turn.describe(
+            v.LLM, {v.MODEL: llm.model, v.OPERATION: "chat", v.UNSPOKEN_TOKENS: 0, **llm.attributes, **known}
+        )
 
     def _record_unspoken(self) -> None:
         if self._unspoken:
@@ -134,33 +138,27 @@ class Thinking:
             return
         group = self.turn.groups.get((v.LLM, None), {})
         if v.FIRST_CHUNK_S not in group:
-            self.turn.describe(v.LLM, {v.FIRST_CHUNK_S: seconds(self._visible[0][1] - self.received_ns)})
+            self.turn.describe(v.LLM, {v.FIRST_CHUNK_S: seconds(self._visible[0].end_ns - self.received_ns)})
         self._record_loop(Stage.LLM_DECODE if phrase != 0 else Stage.LLM_FIRST_PHRASE, self._visible, phrase)
         self._add_tokens(v.OUTPUT_TOKENS, len(self._visible))
         self._visible = []
 
-    def _record_loop(self, stage: Stage, intervals: Sequence[Interval], phrase: int | None) -> None:
-        self.cause = add_loop(self.turn, stage, intervals, [self.cause], phrase)
+    def _record_loop(self, stage: Stage, tokens: Sequence[Token], phrase: int | None) -> None:
+        intervals = [(token.start_ns, token.end_ns) for token in tokens]
+        self.cause = add_loop(self.turn, stage, intervals, [self.cause], phrase, _bytes_read(tokens))
 
     def _add_tokens(self, name: str, count: int) -> None:
         before = self.turn.groups.get((v.LLM, None), {}).get(name, 0)
         self.turn.describe(v.LLM, {name: count + (before if isinstance(before, int) else 0)})
 
 
-def add_loop(
-    turn: Turn, stage: Stage, intervals: Sequence[Interval], causes: Sequence[int | None], phrase: int | None
-) -> int:
-    """A step made of the serial steps of a model's loop; their times become arrays, as offsets from the first one's
-    start."""
-    start_ns = intervals[0][0]
-    return turn.add(
-        stage,
-        start_ns,
-        intervals[-1][1],
-        causes,
-        phrase=phrase,
-        attributes={
-            v.START_TIMES_NS: [start - start_ns for start, _ in intervals],
-            v.END_TIMES_NS: [end - start_ns for _, end in intervals],
-        },
-    )
+def _bytes_read(tokens: Sequence[Token]) -> dict[str, Attribute]:
+    """What the tokens' evaluations read; nothing where the engine does not know."""
+    known = [(t.weight_bytes, t.kv_bytes) for t in tokens if t.weight_bytes is not None and t.kv_bytes is not None]
+    if len(known) < len(tokens):
+        return {}
+    return {
+        v.WORK_BYTES: sum(weights + kv for weights, kv in known),
+        v.WORK_STEPS: sum(weights > 0 for weights, _ in known),
+        v.LLM_KV_BYTES: [kv for _, kv in known],
+    }

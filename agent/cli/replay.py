@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -18,15 +18,17 @@ from agent.audio.stereo_writer import StereoWriter
 from agent.cli import consoles
 from agent.cli.interruption import ending_at_once
 from agent.cli.live import LiveDisplay
+from agent.cli.pipeline_options import pipeline_options, settings_of
 from agent.cli.session import ConversationRecording, Session
+from agent.engine_choice import choose, needed_models, with_models
 from agent.engines import Engines
 from agent.errors import TurnscopeError
 from agent.events import Event, TurnEnded
-from agent.loading import gguf_path, load_engines, needed_models
+from agent.loading import load_engines
 from agent.replay import ScenarioStarted
 from agent.replay import replay as play
 from agent.scenario import Scenario, bundled, load_scenario
-from agent.settings import EndpointMode, Settings, load
+from agent.settings import Settings, load
 from profiling.report.terminal import print_summary, print_turn
 from profiling.run import RunWriter
 from profiling.trace.clock import SystemClock
@@ -40,15 +42,7 @@ DEFAULT_SCENARIOS = ("go-forward", "capital-cities")
 @click.command(epilog=f"Bundled scenarios: {', '.join(bundled())}.")
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
-@click.option("--chunk", type=int, metavar="MS", help="Cadence of partial transcripts, 80 to 1120 ms. Default 320.")
-@click.option("--endpoint", type=click.Choice(get_args(EndpointMode)), help="What ends a turn.")
-@click.option(
-    "--hangover", type=float, metavar="S", help="Silence before the turn ends, or before smart-turn is asked."
-)
-@click.option("--llm", metavar="MODEL", help="A language model's name, or the path of a GGUF file.")
-@click.option("--thinking", type=int, metavar="N", help="Budget of unspoken tokens; 0 is off.")
-@click.option("--max-tokens", type=int, metavar="N", help="Longest reply, in tokens.")
-@click.option("--seed", type=int, help="Seed of the language model's sampling.")
+@pipeline_options
 @click.option("--content", is_flag=True, default=None, help="Keep transcripts and replies in the trace.")
 @click.option("--otlp", metavar="URL", help="Also send the spans to this OTLP/HTTP collector.")
 @click.option(
@@ -57,42 +51,28 @@ DEFAULT_SCENARIOS = ("go-forward", "capital-cities")
 def replay(
     scenarios: tuple[str, ...],
     config: Path | None,
-    chunk: int | None,
-    endpoint: str | None,
-    hangover: float | None,
-    llm: str | None,
-    thinking: int | None,
-    max_tokens: int | None,
-    seed: int | None,
     content: bool | None,
     otlp: str | None,
     runs_folder: Path,
+    **pipeline: Any,
 ) -> None:
     """Replay recorded conversations at real pace and explain every turn.
 
     SCENARIO is a bundled name, a scenario folder, or a WAV file. Without one, a short demonstration is played.
     """
-    settings = load(
-        config,
-        {
-            "endpoint": {"mode": endpoint, "hangover_s": hangover},
-            "asr": {"chunk_ms": chunk},
-            "llm": {"model": llm, "thinking_tokens": thinking, "max_tokens": max_tokens, "seed": seed},
-            "capture_content": content,
-        },
-    )
+    settings = with_models(load(config, settings_of(pipeline) | {"capture_content": content}))
     loaded = [load_scenario(name) for name in scenarios or DEFAULT_SCENARIOS]
     console, notes = consoles.output(), consoles.notes()
     for scenario in loaded:
         for warning in scenario.warnings:
             consoles.note(notes, warning)
         if scenario.language not in (None, settings.language):
-            consoles.note(notes, f"{scenario.name} is in {scenario.language!r}, but these models know English.")
+            consoles.note(notes, f"{scenario.name} is in {scenario.language!r}, but the agent speaks English.")
     collector = _collector(otlp) if otlp else None
     if runs_folder.exists() and not runs_folder.is_dir():
         raise TurnscopeError(f"{runs_folder} is not a folder: give one to --runs, where run folders can be made.")
     names = needed_models(settings)
-    models.ensure(names, notes)
+    models.ensure([name for name in names if name in models.embedded_models()], notes)
     with ending_at_once(), notes.status("Loading the models") as status:
         engines = load_engines(settings, SystemClock(), lambda what: status.update(f"Getting ready: {what} …"))
     with asyncio.Runner(loop_factory=precise_loop) as runner:
@@ -181,7 +161,8 @@ def _run_name(scenarios: Sequence[Scenario]) -> str:
 
 
 def _model_hashes(settings: Settings, names: Sequence[str]) -> dict[str, str]:
-    """SHA-256 by file of every model in use; of a GGUF given by path, its file name alone is known."""
+    """SHA-256 by file of every stored model in use; of one given by path, its file name alone is known."""
     hashes = {f"{name}/{file}": stored.sha256 for name in names for file, stored in models.stored_files(name).items()}
-    path = gguf_path(settings.llm.model)
-    return hashes | ({} if path is None else {path.name: "not verified"})
+    choice = choose(settings)
+    given = [path for path in (choice.asr_path, choice.llm_path, choice.tts_path, settings.llm.draft) if path]
+    return hashes | {path.name: "not verified" for path in given}

@@ -11,6 +11,7 @@ from agent.asr.protocol import Transcript
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.engines import Engines
 from agent.listening.endpoint import Endpoint, SilenceAsked, SpeechEnded, SpeechStarted
+from agent.listening.recognition import Recognition
 from agent.listening.smart_turn import HEARD_S
 from agent.listening.utterance import Utterance
 from agent.settings import Settings
@@ -21,8 +22,6 @@ from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import Stage
 
 LEAD_IN_S = 0.32  # audio before the VAD's speech start that belongs to the first word
-TAIL_S = 0.16  # silence after the last voiced sample that the recogniser is given
-PAUSE_S = 0.1  # a silence longer than this gets no partial transcript
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class Listener:
         self._open_turn = open_turn
         self._true_speech_end = true_speech_end
         self._endpoint = Endpoint(settings.endpoint)
-        self._chunk = settings.asr.chunk_ms * CAPTURE_RATE_HZ // 1000
+        self._recognition = Recognition(settings.asr, engines)
         self._recent = np.zeros(0, np.float32)
         self._utterance: Utterance | None = None
         self._opened: Turn | None = None
@@ -116,51 +115,13 @@ class Listener:
                 yield event
             await reader
         finally:
+            self._recognition.no_more(self._clock.now_ns())
             for task in (reader, *self._tasks):
                 task.cancel()
 
     async def finalize(self, utterance: Utterance) -> tuple[Transcript, int]:
         """The final transcript and the index of its step on the turn."""
-        tail_end = utterance.last_voiced_sample - utterance.start_sample + round(TAIL_S * CAPTURE_RATE_HZ)
-        rest = utterance.take(tail_end)
-        stream = utterance.stream
-        job = self._engines.workers.asr.submit(
-            Stage.ASR_FINALIZE, once(lambda should_stop: stream.finalize(rest, should_stop))
-        )
-        decision = utterance.turn.add(
-            Stage.HOST,
-            utterance.decided_ns,
-            job.submitted_ns,
-            [utterance.decision_step],
-            waited_for=utterance.waited_for,
-            attributes={v.WHAT: "decision"},
-        )
-        try:
-            final = await job.result()
-        except Exception as error:
-            utterance.turn.describe(v.ASR, {v.ERROR_TYPE: type(error).__name__})
-            raise
-        utterance.encoded_s += final.encoded_s
-        step = utterance.turn.add(
-            Stage.ASR_FINALIZE,
-            final.start_ns,
-            final.end_ns,
-            [decision],
-            waited_for=job.waited_for,
-            attributes={v.ASR_ENCODED_S: final.encoded_s},
-        )
-        utterance.turn.describe(
-            v.ASR,
-            {
-                v.MODEL: self._engines.asr.model,
-                v.ASR_CHUNK_S: self._settings.asr.chunk_ms / 1000,
-                v.ASR_PARTIALS: utterance.partials,
-                v.ASR_PARTIALS_SKIPPED: utterance.skipped,
-                v.ASR_ENCODED_S: utterance.encoded_s,
-                v.ASR_SPEECH_S: utterance.taken / CAPTURE_RATE_HZ,
-            },
-        )
-        return final, step
+        return await self._recognition.finalize(utterance)
 
     async def _read(self, packets: AsyncIterator[Packet]) -> None:
         first = True
@@ -186,6 +147,7 @@ class Listener:
 
     def _hear(self, packet: Packet) -> None:
         self._recent = np.concatenate([self._recent, packet.samples])[-CAPTURE_RATE_HZ:]
+        self._recognition.hear(packet.samples, self._capture.ns_of(packet.end_sample))
         if self._utterance is not None:
             self._utterance.append(packet.samples)
         started_ns = self._clock.now_ns()
@@ -210,44 +172,22 @@ class Listener:
         start = max(lead_in_start, packet_end - len(self._recent))
         utterance = Utterance(turn, self._engines.asr.open(), start)
         utterance.append(self._recent[len(self._recent) - (packet_end - start) :])
-        utterance.next_step = self._chunk
+        self._recognition.begin(utterance)
         self._utterance = utterance
         self._events.put_nowait(Started(turn, moment.arrived_ns))
 
     def _step_if_due(self) -> None:
-        """Give the recogniser the next chunk while the user speaks; a chunk that comes due while it is busy is
-        skipped and counted."""
         utterance = self._utterance
-        if utterance is None or utterance.length < utterance.next_step:
+        if utterance is None:
             return
-        voiced = self._endpoint.last_voiced_sample - utterance.start_sample
-        if utterance.length - voiced > PAUSE_S * CAPTURE_RATE_HZ:
-            return
-        utterance.next_step = utterance.length + self._chunk
-        if utterance.partial is not None and not utterance.partial.done:
-            utterance.skipped += 1
-            return
-        samples, stream = utterance.take(utterance.length), utterance.stream
-        utterance.partial = self._engines.workers.asr.submit(
-            Stage.ASR_PARTIAL, once(lambda should_stop: stream.step(samples, should_stop))
-        )
-        self._spawn(Stage.ASR_PARTIAL, self._await_partial(utterance, utterance.partial))
+        job = self._recognition.step_if_due(utterance, self._endpoint.last_voiced_sample)
+        if job is not None:
+            self._spawn(Stage.ASR_PARTIAL, self._await_partial(utterance, job))
 
     async def _await_partial(self, utterance: Utterance, job: Job[Transcript]) -> None:
-        transcript = await job.result()
-        if utterance.turn.ended:
-            return
-        utterance.partials += 1
-        utterance.encoded_s += transcript.encoded_s
-        utterance.turn.add(
-            Stage.ASR_PARTIAL,
-            transcript.start_ns,
-            transcript.end_ns,
-            waited_for=job.waited_for,
-            attributes={v.ASR_ENCODED_S: transcript.encoded_s},
-        )
-        if self._utterance is utterance:
-            self._events.put_nowait(Heard(utterance.turn, transcript.text))
+        text = await self._recognition.partial(utterance, job)
+        if text is not None and self._utterance is utterance:
+            self._events.put_nowait(Heard(utterance.turn, text))
 
     def _ask(self, question: SilenceAsked, moment: _Moment) -> None:
         utterance, smart_turn = self._utterance, self._engines.smart_turn
@@ -310,6 +250,7 @@ class Listener:
         utterance.turn.speech_end_ns, utterance.turn.speech_end_estimated = self._speech_end(last_voiced_sample)
         utterance.last_voiced_sample = last_voiced_sample
         utterance.decision_step, utterance.decided_ns = cause, decided_ns
+        self._recognition.end(utterance)
         self._utterance = self._opened = None
         self._events.put_nowait(Finished(utterance))
 

@@ -1,5 +1,6 @@
 """What is known of one utterance while it is heard: its audio, its recognition so far, and its turn's timeline."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,14 @@ from agent.worker import Job
 from profiling.trace.timeline import Turn
 
 Samples = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A chunk that has to be heard to its end: the utterance's length there, and when it was."""
+
+    length: int
+    at_ns: asyncio.Future[int]
 
 
 @dataclass
@@ -31,11 +40,13 @@ class Utterance:
     partials: int = 0
     skipped: int = 0
     encoded_s: float = 0.0
+    chunks: int = 0
     last_voiced_sample: int = 0
     partial: Job[Transcript] | None = None
     decision_step: int | None = None
     decided_ns: int = 0
     waited_for: str | None = None
+    filled: Filled | None = None
 
     def append(self, samples: Samples) -> None:
         self.audio.append(samples)

@@ -1,11 +1,20 @@
 """What each engine did in a turn, one line per engine."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import EndReason
 from profiling.turn import TurnFacts, turn_facts
+
+_PART_NAMES = {
+    "stop_check": "stop check",
+    "base_lm": "base LM",
+    "residual_lm": "residual LM",
+    "local_encoder": "local encoder",
+    "vae": "VAE",
+}
 
 
 def fact_lines(turn: Turn, none: str) -> dict[str, str]:
@@ -15,6 +24,7 @@ def fact_lines(turn: Turn, none: str) -> dict[str, str]:
         "ASR": _recognition(facts, say),
         "LLM": _language_model(facts, say),
         "voice": _voice(facts, say),
+        **{label: line for label, line in _details(facts, say) if line},
         "playout": _playout(facts, say),
     }
     if turn.end_reason is EndReason.INTERRUPTED:
@@ -43,9 +53,12 @@ class _Words:
 
 def _recognition(f: TurnFacts, say: _Words) -> str:
     partials = say.count(f.asr_partials, "partial", "partials")
+    frames = say.count(f.asr_right_context, "frame", "frames")
+    context = "" if f.asr_right_context is None else f" ({frames} of look-ahead)"
     return (
-        f"{say.ms(f.asr_chunk_s)} chunks, {partials} ({say.number(f.asr_partials_skipped)} skipped), "
-        f"{say.number(f.asr_encoded_ratio, 1)} s encoded per second of speech"
+        f"{say.ms(f.asr_chunk_s)} chunks{context}, {partials} ({say.number(f.asr_partials_skipped)} skipped), "
+        f"{say.number(f.asr_encoded_ratio, 1)} s encoded per second of speech, "
+        f"final {say.ms(f.asr_final_after_s)} after its end"
     )
 
 
@@ -56,6 +69,24 @@ def _language_model(f: TurnFacts, say: _Words) -> str:
         f"{prompt} ({say.number(f.llm_cached_tokens)} cached, {say.number(f.llm_evaluated_tokens)} evaluated), "
         f"{say.number(f.llm_output_tokens)} out at {say.number(f.llm_tokens_per_s)} tokens/s, {thinking}"
     )
+
+
+def _details(f: TurnFacts, say: _Words) -> Iterator[tuple[str, str]]:
+    """What only some engines tell; an empty line is left out."""
+    if f.llm_weight_bytes is not None and f.llm_kv_bytes is not None:
+        weights, kv = f.llm_weight_bytes / 1e6, f.llm_kv_bytes / 1e6
+        yield "reads", f"{weights:,.0f} MB of weights per token, {kv:,.1f} MB of KV cache for the last one"
+    if f.llm_drafted_tokens:
+        yield "drafts", f"{say.number(f.llm_accepted_tokens)} of {f.llm_drafted_tokens:,.0f} drafted tokens were taken"
+    yield "ASR parts", _parts(f.asr_parts_ns, say)
+    yield "set-up", _parts(f.tts_setup_parts_ns, say) if len(f.tts_setup_parts_ns) > 1 else ""
+    if len(f.tts_patch_parts_ns) > 1:
+        forwards = "" if f.tts_forwards is None else f" ({f.tts_forwards:.0f} diffusion passes)"
+        yield "patch", f"{_parts(f.tts_patch_parts_ns, say)}{forwards}"
+
+
+def _parts(parts_ns: Mapping[str, int], say: _Words) -> str:
+    return ", ".join(f"{_PART_NAMES.get(part, part)} {say.ms(ns / 1e9, 1)}" for part, ns in parts_ns.items())
 
 
 def _voice(f: TurnFacts, say: _Words) -> str:

@@ -18,6 +18,7 @@ class Stage(StrEnum):
     VAD = "endpoint.vad"
     SMART_TURN = "endpoint.smart_turn"
     ASR_PARTIAL = "asr.partial"
+    ASR_CHUNK_WAIT = "asr.chunk_wait"
     ASR_FINALIZE = "asr.finalize"
     LLM_PREFILL = "llm.prefill"
     LLM_THINKING = "llm.thinking"
@@ -42,6 +43,7 @@ KIND_OF_STAGE: dict[Stage, Kind] = {
     stage: Kind.WORK for stage in Stage if stage not in (Stage.QUEUE, Stage.UNATTRIBUTED)
 } | {
     Stage.ENDPOINT_WAIT: Kind.WAIT,
+    Stage.ASR_CHUNK_WAIT: Kind.WAIT,
     Stage.PLAYOUT_BUFFER: Kind.WAIT,
     Stage.PLAYOUT_LEADING_SILENCE: Kind.WAIT,
     Stage.PLAYOUT_PLAY: Kind.WAIT,
@@ -57,6 +59,7 @@ SPAN_PATH_OF_STAGE: dict[Stage, tuple[str, ...]] = {
     Stage.VAD: (ENDPOINT, "vad"),
     Stage.SMART_TURN: (ENDPOINT, "smart_turn"),
     Stage.ASR_PARTIAL: (ASR, "partial"),
+    Stage.ASR_CHUNK_WAIT: (ASR, "chunk_wait"),
     Stage.ASR_FINALIZE: (ASR, "finalize"),
     Stage.LLM_PREFILL: (LLM, "prefill"),
     Stage.LLM_THINKING: (LLM, "thinking"),
@@ -94,6 +97,7 @@ OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
 UNSPOKEN_TOKENS = "gen_ai.usage.reasoning.output_tokens"
 FIRST_CHUNK_S = "gen_ai.response.time_to_first_chunk"
+SERVER_ADDRESS, SERVER_PORT = "server.address", "server.port"  # of a language model over HTTP
 INPUT_MESSAGES = "gen_ai.input.messages"  # content: only when asked for
 OUTPUT_MESSAGES = "gen_ai.output.messages"  # content: only when asked for
 
@@ -129,20 +133,44 @@ ENDPOINT_PROBABILITY = "turnscope.endpoint.probability"
 ASR_CHUNK_S = "turnscope.asr.chunk_s"
 ASR_ENCODED_S = "turnscope.asr.encoded_s"
 ASR_SPEECH_S = "turnscope.asr.speech_s"
+ASR_RIGHT_CONTEXT = "turnscope.asr.right_context"  # frames of look-ahead
+ASR_MODE = "turnscope.asr.mode"  # "cache-aware", "buffered"
+ASR_LANGUAGE = "turnscope.asr.language"
+ASR_CHUNKS = "turnscope.asr.chunks"  # passes over new sound
+ASR_TOKENS = "turnscope.asr.tokens"  # decoder positions evaluated
+ASR_FINAL_AFTER_S = "turnscope.asr.final_after_s"  # end of speech to final transcript
+ASR_EMPTY = "turnscope.asr.empty"  # 1 when the final transcript has no words
+ASR_PART_NS = "turnscope.asr.part.{}_ns"
 ASR_PARTIALS = "turnscope.asr.partials"
 ASR_PARTIALS_SKIPPED = "turnscope.asr.partials_skipped"
 
 LLM_EVALUATED_TOKENS = "turnscope.llm.evaluated_tokens"
 LLM_FINISH = "turnscope.llm.finish_reason"
+LLM_WEIGHT_BYTES = "turnscope.llm.weight_bytes_per_token"  # read of the weights for one token
+LLM_KV_BYTES = "turnscope.llm.kv_bytes"  # of a decode step: read of the KV cache, one entry per token
+LLM_DRAFTED_TOKENS = "turnscope.llm.drafted_tokens"  # speculative decoding: proposed ...
+LLM_ACCEPTED_TOKENS = "turnscope.llm.accepted_tokens"  # ... and taken
+LLM_SERVER_PREFILL_S = "turnscope.llm.server.prefill_s"  # a server's own figures
+LLM_SERVER_DECODE_S = "turnscope.llm.server.decode_s"
 
 TTS_PATCHES = "turnscope.tts.patches"
 TTS_AUDIO_S = "turnscope.tts.audio_s"
+TTS_DIFFUSION_STEPS = "turnscope.tts.diffusion_steps"
+TTS_GUIDANCE = "turnscope.tts.guidance"
+TTS_SEED = "turnscope.tts.seed"
+TTS_SETUP_PART_NS = "turnscope.tts.setup.{}_ns"
+TTS_PATCH_PART_NS = "turnscope.tts.patch.{}_ns"  # one entry per patch
+TTS_FORWARDS = "turnscope.tts.forwards"  # of the diffusion module, one entry per patch
 TTS_UNITS = "turnscope.tts.units"  # phonemes or text tokens
 
 PLAYOUT_LEADING_SILENCE_S = "turnscope.playout.leading_silence_s"
 PLAYOUT_BUFFER_S = "turnscope.playout.start_buffer_s"
 PLAYOUT_UNDERRUNS = "turnscope.playout.underruns"
 PLAYOUT_UNDERRUN_S = "turnscope.playout.underrun_s"
+
+WORK_FLOPS = "turnscope.work.flops"
+WORK_BYTES = "turnscope.work.bytes"
+WORK_STEPS = "turnscope.work.steps"
 
 WHAT = "turnscope.what"  # a few words that say what a host or wait step was
 

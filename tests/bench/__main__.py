@@ -22,6 +22,7 @@ from rich.table import Table
 
 from agent.audio.pace import precise_loop
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
+from agent.engine_choice import with_models
 from agent.engines import Engines
 from agent.events import Event, TurnEnded
 from agent.loading import load_engines
@@ -55,7 +56,7 @@ class Figure:
 
 
 def main() -> int:
-    console, settings = Console(), load()
+    console, settings = Console(), with_models(load(flags={"engines": "cpu"}))
     turns, listening_share = _run(_measure(settings, console))
     figures = list(_figures(turns, listening_share))
     table = Table(title=f"{len(turns)} turns of {', '.join(bundled())}")
@@ -87,16 +88,16 @@ async def _measure(settings: Settings, console: Console) -> tuple[list[Turn], fl
 
     console.print("Replaying at real pace …")
     await replay([load_scenario(name) for name in bundled()], engines, settings, clock, observe)
-    share = _listening_share(engines, settings, console)
+    share = _listening_share(engines, console)
     await engines.workers.close()
     return turns, share
 
 
-def _listening_share(engines: Engines, settings: Settings, console: Console) -> float:
+def _listening_share(engines: Engines, console: Console) -> float:
     """CPU seconds of VAD and partial transcripts per second of human speech at the default chunk, one utterance after
     another."""
     console.print("Listening …")
-    chunk = settings.asr.chunk_ms * CAPTURE_RATE_HZ // 1000
+    chunk = engines.asr.chunk_end(1)
     scenario = load_scenario("sense-and-sensibility")
     cpu_s = heard_s = 0.0
     for utterance in scenario.utterances:
@@ -122,6 +123,8 @@ def _figures(turns: list[Turn], listening_share: float) -> Iterator[Figure]:
     yield Figure("unattributed", statistics.median(lost_ms), 5, "ms", how)
     yield Figure("tracing and timeline", _tracing_percent(turns), 0.5, "%", "counts x unit costs, of the turn, median")
     yield Figure("listening", listening_share, 0.35, "cores", "CPU seconds per second of human speech, default chunk")
+    stops_ms = [1000 * stop for turn in turns if isinstance(stop := turn.attributes.get(v.TURN_BARGE_IN_STOP_S), float)]
+    yield Figure("silent after a barge-in", max(stops_ms), 100, "ms", f"longest of {len(stops_ms)}")
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
     yield Figure("memory", peak_mb, 900, "MB", "peak resident size of the whole process")
     underruns = sum(int(str(turn.groups.get((v.PLAYOUT, None), {}).get(v.PLAYOUT_UNDERRUNS, 0))) for turn in turns)

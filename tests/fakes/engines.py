@@ -4,7 +4,7 @@ A user's utterance is made by `speech("some words")`: 200 ms of samples per word
 names its place in `VOCABULARY`. The fake VAD hears any level above silence, the fake recogniser reads the words back.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +16,8 @@ from agent.engines import Engines, Workers
 from agent.listening.vad import VadFrame
 from agent.llm.protocol import Finished, Message, Prefill, Token
 from agent.tts.protocol import Patch, Setup
+from profiling.trace import vocabulary as v
+from profiling.trace.timeline import Attribute
 from tests.fakes.virtual_time import VirtualClock, VirtualWorker
 
 VOCABULARY = (
@@ -100,18 +102,27 @@ class FakeAsrStream:
         self.audio = np.concatenate([self.audio, samples])
         self.engine.clock.work(cost_s)
         text = "" if self.engine.deaf else recognise(self.audio)
-        encoded_s = len(self.audio) / CAPTURE_RATE_HZ
-        return Transcript(text, start_ns, self.engine.clock.now_ns(), encoded_s, len(text.split()))
+        encoded_s, end_ns = len(self.audio) / CAPTURE_RATE_HZ, self.engine.clock.now_ns()
+        half_ns = (end_ns - start_ns) // 2
+        passes_ns = ((start_ns, start_ns + half_ns), (start_ns + half_ns, end_ns))
+        parts_ns = {"encoder": half_ns, "decoder": end_ns - start_ns - half_ns}
+        return Transcript(text, start_ns, end_ns, encoded_s, len(text.split()), passes_ns, parts_ns)
 
 
 @dataclass
 class FakeAsr:
     clock: VirtualClock
     model: str = "fake-asr"
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    needs_whole_chunks: bool = False
+    chunk_samples: int = 5120
     step_cost_s: float = 0.03
     finalize_cost_s: float = 0.05
     fail_next: bool = False
     deaf: bool = False
+
+    def chunk_end(self, sample: int) -> int:
+        return -(-sample // self.chunk_samples) * self.chunk_samples
 
     def open(self) -> FakeAsrStream:
         return FakeAsrStream(self)
@@ -126,10 +137,13 @@ class FakeLlm:
     clock: VirtualClock
     replies: list[str] = field(default_factory=list[str])
     model: str = "fake-llm"
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     prefill_cost_s: float = 0.08
     token_cost_s: float = 0.01
     fail_next: bool = False
     context_tokens: int = 4096
+    weight_bytes: int | None = 1000
+    depth: int = 0
     asked: list[list[Message]] = field(default_factory=list[list[Message]])
 
     def prompt_tokens(self, messages: Sequence[Message]) -> int:
@@ -154,12 +168,13 @@ class FakeLlm:
                 yield Finished("cancelled")
                 return
             yield self._token(word if word == reply.split(" ")[0] else " " + word, unspoken=False)
-        yield Finished("stop")
+        yield Finished("stop", {v.LLM_DRAFTED_TOKENS: 4, v.LLM_ACCEPTED_TOKENS: 3})
 
     def _token(self, text: str, unspoken: bool) -> Token:
         start_ns = self.clock.now_ns()
         self.clock.work(self.token_cost_s)
-        return Token(text, unspoken, start_ns, self.clock.now_ns())
+        self.depth += 1
+        return Token(text, unspoken, start_ns, self.clock.now_ns(), self.weight_bytes, 10 * self.depth)
 
     def warm_up(self, messages: Sequence[Message]) -> None: ...
 
@@ -170,6 +185,7 @@ class FakeTts:
 
     clock: VirtualClock
     model: str = "fake-tts"
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     sample_rate: int = 20_000
     setup_cost_s: float = 0.03
     patch_cost_s: float = 0.04
@@ -203,13 +219,13 @@ class FakeTts:
                 return
             start_ns = self.clock.now_ns()
             self.clock.work(self.patch_cost_s)
-            yield Patch(audio[start : start + size], start_ns, self.clock.now_ns())
+            parts_ns = {"diffusion": round(self.patch_cost_s * 0.75e9), "vae": round(self.patch_cost_s * 0.25e9)}
+            yield Patch(audio[start : start + size], start_ns, self.clock.now_ns(), parts_ns, forwards=9)
 
     def warm_up(self) -> None: ...
 
 
-def fake_engines(clock: VirtualClock, replies: Sequence[str] = ()) -> Engines:
+def fake_engines(clock: VirtualClock, replies: Sequence[str] = (), chunk_ms: int = 320) -> Engines:
     workers = Workers(VirtualWorker(clock), VirtualWorker(clock), VirtualWorker(clock), VirtualWorker(clock))
-    return Engines(
-        FakeVad(), FakeSmartTurn(clock), FakeAsr(clock), FakeLlm(clock, list(replies)), FakeTts(clock), workers
-    )
+    asr = FakeAsr(clock, chunk_samples=chunk_ms * CAPTURE_RATE_HZ // 1000)
+    return Engines(FakeVad(), FakeSmartTurn(clock), asr, FakeLlm(clock, list(replies)), FakeTts(clock), workers)

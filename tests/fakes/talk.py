@@ -88,14 +88,14 @@ def talk_through(
     settings: Settings | None = None,
     prepare: Callable[[Talk], None] | None = None,
 ) -> Talk:
-    clock = VirtualClock()
-    result = Talk(clock, fake_engines(clock, replies))
+    clock, settings = VirtualClock(), settings or load()
+    result = Talk(clock, fake_engines(clock, replies, settings.asr.chunk_ms))
     if prepare:
         prepare(result)
 
     async def main() -> None:
         try:
-            await replay(scenarios, result.engines, settings or load(), clock, result.observe, result)
+            await replay(scenarios, result.engines, settings, clock, result.observe, result)
         finally:
             await result.engines.workers.close()
 

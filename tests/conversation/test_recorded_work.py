@@ -1,0 +1,123 @@
+"""What a turn records of its engines' work: chunks and their parts, bytes read, patches by part, and the chunk wait."""
+
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from agent.audio.pace import sleep_until
+from agent.audio.playout import OutputTrack
+from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
+from agent.conversation import Conversation
+from agent.events import Event, TurnEnded
+from agent.settings import load
+from profiling.critical_path import critical_path
+from profiling.trace import vocabulary as v
+from profiling.trace.timeline import Step
+from profiling.trace.vocabulary import EndReason, Stage
+from profiling.turn import loop_ns
+from tests.fakes.engines import fake_engines, silence, speech
+from tests.fakes.talk import Talk, says, talk
+from tests.fakes.virtual_time import VirtualClock, run_virtually
+
+WORDS = "hello how are you today"
+
+
+def steps(ended: TurnEnded, stage: Stage) -> list[Step]:
+    return [step for step in ended.turn.steps if step.stage is stage]
+
+
+def test_every_pass_of_the_recogniser_and_its_parts() -> None:
+    (ended,) = talk([says(WORDS)], ["Fine."]).ended
+    partials, (final,) = steps(ended, Stage.ASR_PARTIAL), steps(ended, Stage.ASR_FINALIZE)
+    for step in (*partials, final):
+        assert loop_ns(step) == [step.duration_ns // 2] * 2
+        assert step.attributes[v.ASR_PART_NS.format("encoder")] == step.duration_ns // 2
+    group = ended.turn.groups[(v.ASR, None)]
+    assert group[v.ASR_CHUNKS] == 2 * (len(partials) + 1) and group[v.ASR_EMPTY] == 0
+    assert ended.turn.speech_end_ns is not None
+    assert group[v.ASR_FINAL_AFTER_S] == pytest.approx((final.end_ns - ended.turn.speech_end_ns) / 1e9)
+
+
+def test_an_empty_transcript_is_counted() -> None:
+    def deaf(result: Talk) -> None:
+        result.engines.asr.deaf = True  # type: ignore[attr-defined]
+
+    (ended,) = talk([says(WORDS)], prepare=deaf).ended
+    assert ended.turn.end_reason is EndReason.NO_TRANSCRIPT and ended.turn.groups[(v.ASR, None)][v.ASR_EMPTY] == 1
+
+
+def test_bytes_read_by_every_token() -> None:
+    (ended,) = talk([says(WORDS)], ["One two three."], load(flags={"llm": {"thinking_tokens": 2}})).ended
+    thought, spoken = steps(ended, Stage.LLM_THINKING), steps(ended, Stage.LLM_FIRST_PHRASE)
+    assert [list(step.attributes[v.LLM_KV_BYTES]) for step in (*thought, *spoken)] == [[10, 20], [30, 40, 50]]  # type: ignore[arg-type]
+    assert [step.attributes[v.WORK_BYTES] for step in (*thought, *spoken)] == [2030, 3120]
+    assert [step.attributes[v.WORK_STEPS] for step in (*thought, *spoken)] == [2, 3]
+    group = ended.turn.groups[(v.LLM, None)]
+    assert (group[v.LLM_DRAFTED_TOKENS], group[v.LLM_ACCEPTED_TOKENS]) == (4, 3)
+
+
+def test_bytes_that_an_engine_does_not_know_are_not_told() -> None:
+    def unknowing(result: Talk) -> None:
+        result.engines.llm.weight_bytes = None  # type: ignore[attr-defined]
+
+    (ended,) = talk([says(WORDS)], ["Fine."], prepare=unknowing).ended
+    assert all(v.WORK_BYTES not in step.attributes for step in steps(ended, Stage.LLM_FIRST_PHRASE))
+
+
+def test_patches_by_part() -> None:
+    (ended,) = talk([says(WORDS)], ["One two three four five six."]).ended
+    (first,), (rest,) = steps(ended, Stage.TTS_FIRST_PATCH), steps(ended, Stage.TTS_PATCHES)
+    for step, patches in ((first, 1), (rest, len(loop_ns(rest) or []))):
+        assert step.attributes[v.TTS_PATCH_PART_NS.format("diffusion")] == (30_000_000,) * patches
+        assert step.attributes[v.TTS_PATCH_PART_NS.format("vae")] == (10_000_000,) * patches
+        assert step.attributes[v.TTS_FORWARDS] == (9,) * patches and step.attributes[v.WORK_STEPS] == patches
+
+
+@pytest.mark.parametrize("chunk_ms", [320, 560, 1120])
+@pytest.mark.parametrize("needs_whole_chunks", [True, False])
+@pytest.mark.parametrize("flush", [True, False])
+def test_without_a_flush_the_rest_of_the_chunk_is_waited_for(
+    chunk_ms: int, needs_whole_chunks: bool, flush: bool
+) -> None:
+    def prepare(result: Talk) -> None:
+        result.engines.asr.needs_whole_chunks = needs_whole_chunks  # type: ignore[misc]
+
+    asr = {"chunk_ms": chunk_ms, "flush": flush}
+    settings = load(flags={"asr": asr, "endpoint": {"mode": "hangover", "hangover_s": 0.2}})
+    (ended,) = talk([says(WORDS, pause_s=2.0)], ["Fine."], settings, prepare).ended
+    waits, path = steps(ended, Stage.ASR_CHUNK_WAIT), critical_path(ended.turn)
+    assert ended.transcript == WORDS and path is not None and path.totals.get(Stage.UNATTRIBUTED, 0) == 0
+    if flush or not needs_whole_chunks:
+        assert not waits
+        return
+    (wait,) = waits
+    assert 0 < wait.duration_ns <= (chunk_ms + 20) * 1e6 and path.totals[Stage.ASR_CHUNK_WAIT] == wait.duration_ns
+    heard_s = ended.turn.groups[(v.ASR, None)][v.ASR_SPEECH_S]
+    assert isinstance(heard_s, float) and heard_s * 1000 % chunk_ms == pytest.approx(0)
+
+
+def test_packets_that_end_while_a_chunk_is_waited_for_are_answered_with_what_there_is() -> None:
+    clock, ended = VirtualClock(), []
+    settings = load(flags={"asr": {"flush": False}, "endpoint": {"mode": "hangover", "hangover_s": 0.2}})
+    engines = fake_engines(clock, ["Fine."], chunk_ms=1120)
+    engines.asr.needs_whole_chunks = True  # type: ignore[misc]
+    capture = SampleClock(clock.now_ns(), CAPTURE_RATE_HZ)
+    track = OutputTrack(SampleClock(clock.now_ns(), engines.tts.sample_rate))
+    sound = np.concatenate([speech(WORDS), silence(0.3)])
+
+    async def packets() -> AsyncIterator[Packet]:
+        for start in range(0, len(sound), 320):
+            await sleep_until(clock, capture.ns_of(start + 320))
+            yield Packet(start, sound[start : start + 320])
+
+    def observe(event: Event) -> None:
+        if isinstance(event, TurnEnded):
+            ended.append(event)
+
+    async def main() -> None:
+        await Conversation(engines, settings, clock, capture, track, observe).run(packets())
+        await engines.workers.close()
+
+    run_virtually(clock, main())
+    assert [(e.transcript, e.turn.end_reason) for e in ended] == [(WORDS, EndReason.COMPLETED)]

@@ -1,0 +1,141 @@
+"""Which engine runs which model, on which device, and what is said of models that no engine can run."""
+
+from pathlib import Path
+
+import pytest
+
+from agent import devices, engine_choice
+from agent.engine_choice import choose, needed_models, with_models
+from agent.errors import TurnscopeError
+from agent.settings import Settings, load
+
+EMBEDDED = ("moonshine-base-en", "smollm2-135m", "piper-en-us-joe")
+BIG = ("nemotron", "gemma-4-12b", "voxcpm2")
+
+
+def named(settings: Settings) -> tuple[str | None, str | None, str | None]:
+    return settings.asr.model, settings.llm.model, settings.tts.model
+
+
+def flags(asr: object = None, llm: object = None, tts: object = None, **more: object) -> dict[str, object]:
+    return {
+        "asr": {"model": asr and str(asr)},
+        "llm": {"model": llm and str(llm)},
+        "tts": {"model": tts and str(tts)},
+    } | more
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch):
+    """A machine with so many CUDA devices, a PyTorch that can use them, and the big models, or not."""
+
+    def make(cuda: int, build: bool = True, fetched: bool = True) -> None:
+        monkeypatch.setattr(devices, "cuda_devices", lambda: cuda)
+        monkeypatch.setattr(devices, "torch_knows_cuda", lambda: build)
+        monkeypatch.setattr(engine_choice, "_big_models_are_here", lambda: fetched)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("cuda", "build", "fetched", "engines", "models", "device"),
+    [
+        (0, True, True, "auto", EMBEDDED, "cpu"),
+        (1, True, True, "auto", BIG, "cuda"),
+        (1, False, True, "auto", EMBEDDED, "cpu"),
+        (1, True, False, "auto", EMBEDDED, "cuda"),
+        (1, True, True, "cpu", EMBEDDED, "cuda"),
+        (0, True, False, "gpu", BIG, "cpu"),
+    ],
+)
+def test_a_set_of_engines(
+    machine, cuda: int, build: bool, fetched: bool, engines: str, models: tuple[str, ...], device: str
+) -> None:
+    machine(cuda, build, fetched)
+    settings = with_models(load(flags={"engines": engines}))
+    assert named(settings) == models and settings.device == device and settings.engines in ("cpu", "gpu")
+
+
+def test_a_stages_own_model_goes_before_the_set(machine) -> None:
+    machine(0)
+    assert named(with_models(load(flags=flags(llm="gemma-4-12b")))) == (EMBEDDED[0], "gemma-4-12b", EMBEDDED[2])
+    settings = with_models(load(flags=flags(tts="piper-en-us-joe", engines="gpu")))
+    assert named(settings) == ("nemotron", "gemma-4-12b", "piper-en-us-joe")
+    assert needed_models(settings) == ["silero-vad", "smart-turn-v3.2", "nemotron", "piper-en-us-joe", "gemma-4-12b"]
+
+
+def test_a_device_that_is_not_there(machine) -> None:
+    machine(0)
+    with pytest.raises(TurnscopeError, match=r"no CUDA device 0 .there is none.: choose --device cpu"):
+        with_models(load(flags={"device": "cuda"}))
+    machine(2)
+    with pytest.raises(TurnscopeError, match=r"no CUDA device 2 .there are 2."):
+        with_models(load(flags={"device": "cuda:2"}))
+    assert with_models(load(flags={"device": "cuda:1"})).device == "cuda:1"
+    machine(1, build=False)
+    with pytest.raises(TurnscopeError, match="a build for the CPU: run `make setup-gpu`"):
+        with_models(load(flags={"device": "cuda"}))
+    with pytest.raises(TurnscopeError, match=r"device .*\(got 'gpu'\)"):
+        load(flags={"device": "gpu"})
+
+
+def test_files_folders_and_servers_choose_their_engine(machine, tmp_path: Path) -> None:
+    machine(0)
+    nemo, gguf = tmp_path / "a.nemo", tmp_path / "b.gguf"
+    choice = choose(with_models(load(flags=flags(nemo, gguf, tmp_path))))
+    assert (choice.asr, choice.llm, choice.tts) == ("nemotron", "llama", "voxcpm")
+    assert (choice.asr_path, choice.llm_path, choice.tts_path) == (nemo, gguf, tmp_path)
+    choice = choose(with_models(load(flags=flags(llm="http://127.0.0.1:8000/v1"))))
+    assert (choice.asr, choice.llm, choice.tts, choice.llm_path) == ("moonshine", "http", "piper", None)
+
+
+def test_a_folder_that_is_called_like_a_model_does_not_take_its_place(
+    machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "voxcpm2").mkdir()
+    assert choose(with_models(load(flags=flags(tts="voxcpm2")))).tts_path is None
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (flags(asr="whisper"), "no recogniser 'whisper': choose moonshine-base-en or nemotron, or give .*nemo file"),
+        (flags(llm="gpt"), "no language model 'gpt': choose smollm2-135m or gemma-4-12b, or give .*GGUF.*URL"),
+        (flags(tts="alloy"), "no voice 'alloy': choose piper-en-us-joe or voxcpm2, or give .*VoxCPM2"),
+    ],
+)
+def test_an_unknown_model_is_named_with_those_that_are_known(machine, given: dict[str, object], sentence: str) -> None:
+    machine(0)
+    with pytest.raises(TurnscopeError, match=sentence):
+        choose(with_models(load(flags=given)))
+
+
+@pytest.mark.parametrize(("given", "missing"), [(flags(asr="nemotron"), "nemo"), (flags(tts="voxcpm2"), "voxcpm")])
+def test_a_package_that_is_not_installed(
+    machine, given: dict[str, object], missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(0)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else object())
+    with pytest.raises(TurnscopeError, match=f"needs {missing}, which is not installed: run `make setup-gpu`"):
+        choose(with_models(load(flags=given)))
+
+
+def test_a_chunk_that_nemotron_does_not_have_is_refused_with_the_list(machine, tmp_path: Path) -> None:
+    machine(0)
+    given = load(flags=flags(asr=tmp_path / "a.nemo") | {"asr": {"model": str(tmp_path / "a.nemo"), "chunk_ms": 240}})
+    with pytest.raises(TurnscopeError, match="no chunk of 240 ms: choose 80, 160, 320, 560 or 1120"):
+        choose(with_models(given))
+
+
+def test_thinking_on_leaves_half_of_the_context() -> None:
+    assert load(flags={"llm": {"thinking_tokens": "on"}}).llm.thinking_budget(2048) == 1024
+    assert load(flags={"llm": {"thinking_tokens": 64}}).llm.thinking_budget(2048) == 64
+    with pytest.raises(TurnscopeError, match="thinking_tokens"):
+        load(flags={"llm": {"thinking_tokens": "maybe"}})
+
+
+def test_a_servers_key_is_not_written_down() -> None:
+    settings = load(flags={"llm": {"api_key": "secret"}})
+    assert "secret" not in settings.model_dump_json() and "secret" not in repr(settings)
