@@ -219,7 +219,7 @@ class Conversation:
         )
         phrases: asyncio.Queue[ThoughtPhrase | None] = asyncio.Queue()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_pass_on(thinking, self._history.messages(), phrases))
+            tasks.create_task(_think(thinking, self._history.messages(), phrases, speaking.settled))
             tasks.create_task(speaking.run(_until_none(phrases)))
 
     def _close(self, answer: _Answer, transcript: str, error: Exception | None) -> None:
@@ -248,10 +248,18 @@ class Conversation:
             turn.attributes[v.TURN_ERROR] = f"{type(error).__name__}: {error}" if told else type(error).__name__
 
 
-async def _pass_on(thinking: Thinking, messages: Sequence[Message], to: "asyncio.Queue[ThoughtPhrase | None]") -> None:
+async def _think(
+    thinking: Thinking,
+    messages: Sequence[Message],
+    phrases: "asyncio.Queue[ThoughtPhrase | None]",
+    settled: asyncio.Event,
+) -> None:
+    """Pass the phrases on; then, once nothing can delay the first sound any more, keep the reply in the KV cache."""
     async for phrase in thinking.phrases(messages):
-        to.put_nowait(phrase)
-    to.put_nowait(None)
+        phrases.put_nowait(phrase)
+    phrases.put_nowait(None)
+    await settled.wait()
+    await thinking.keep(messages)
 
 
 async def _until_none(queue: "asyncio.Queue[ThoughtPhrase | None]") -> AsyncIterator[ThoughtPhrase]:

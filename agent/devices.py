@@ -16,16 +16,24 @@ def resolve(wanted: str) -> str:
     if wanted == "auto":
         return CUDA if cuda_devices() and torch_knows_cuda() else CPU
     if wanted.startswith(CUDA):
-        number = int(wanted.partition(":")[2] or 0)
-        if number >= cuda_devices():
+        wanted_number = number(wanted) or 0
+        if wanted_number >= cuda_devices():
             there = f"there are {cuda_devices()}" if cuda_devices() else "there is none"
-            raise TurnscopeError(f"There is no CUDA device {number} ({there}): choose --device cpu or another number.")
+            raise TurnscopeError(
+                f"There is no CUDA device {wanted_number} ({there}): choose --device cpu or another number."
+            )
         if not torch_knows_cuda():
             raise TurnscopeError(
                 "The installed PyTorch is a build for the CPU: run `make setup-gpu` on this machine, or choose "
                 "--device cpu."
             )
     return wanted
+
+
+def number(device: str) -> int | None:
+    """N of `cuda:N`; None where the device has no number."""
+    digits = device.partition(":")[2]
+    return int(digits) if digits else None
 
 
 @cache

@@ -93,6 +93,8 @@ def _load_llm(settings: Settings, choice: Choice, clock: Clock) -> LlmEngine:
         threads=llm.threads,
         prefill_threads=llm.prefill_threads or llm.threads,
         gpu_layers=0 if settings.device == devices.CPU and llm.gpu_layers is None else llm.gpu_layers,
+        main_gpu=devices.number(settings.device),
+        thinking=llm.thinking_tokens != 0,
         flash_attention=llm.flash_attention,
         batch_tokens=llm.batch_tokens,
         micro_batch_tokens=llm.micro_batch_tokens,

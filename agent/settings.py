@@ -101,7 +101,10 @@ class LlmSettings(_Section):
     swa_full: bool = Field(
         default=True, description="keep all of a sliding-window model's cache, so that it rolls back"
     )
-    draft: Path | None = Field(default=None, description="GGUF file of a small model that drafts tokens")
+    draft: Path | None = Field(
+        default=None,
+        description="GGUF file of a smaller model or of multi-token heads, or the model itself",
+    )
     draft_tokens: int = Field(default=4, ge=1, le=64, description="tokens drafted at a time")
     server_model: str | None = Field(default=None, description="which of a server's models")
     api_key: SecretStr | None = Field(default=None, description="a server's")

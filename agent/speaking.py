@@ -1,5 +1,6 @@
 """Speaking: phrases become patches of audio, patches are played, and every step goes on the turn's timeline."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -29,7 +30,7 @@ class _Voiced:
 @dataclass
 class Speaking:
     """One reply's voice. `on_first_audio(at_ns)` is called once, as soon as it is known when the reply becomes
-    audible."""
+    audible; `settled` is set then, or when no sound will come."""
 
     turn: Turn
     engines: Engines
@@ -39,6 +40,7 @@ class Speaking:
     language: str
     on_phrase: Callable[[str], None]
     on_first_audio: Callable[[int], None]
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
     _job: Job[Setup | Patch] | None = None
     _voiced: list[_Voiced] = field(default_factory=list[_Voiced])
     _first_patch: tuple[int, int] | None = None  # its step, and when the event loop got it
@@ -58,6 +60,7 @@ class Speaking:
                 await self._speak(due)
         self.playback.finish()
         self._announce()
+        self.settled.set()
         await self.playback.played()
 
     def heard(self) -> str:
@@ -155,6 +158,7 @@ class Speaking:
     def _announce(self) -> None:
         if not self._announced and self.playback.first_audio_ns is not None:
             self._announced = True
+            self.settled.set()
             self.on_first_audio(self.playback.first_audio_ns)
 
     def record_playout(self) -> None:

@@ -1,14 +1,17 @@
 """Thinking: the language model's tokens, cut into phrases, with every step on the turn's timeline."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent.engines import Engines
+from agent.errors import TurnscopeError
 from agent.llm.protocol import Finished, Message, Prefill, Token
 from agent.loops import add_loop
 from agent.settings import LlmSettings
 from agent.tts.phrases import Phrase, PhraseCutter
-from agent.worker import Job
+from agent.worker import Job, once
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock, seconds
 from profiling.trace.timeline import Attribute, Turn
@@ -36,7 +39,7 @@ class Thinking:
     received_ns: int
     text: str = ""
     _stopped: bool = False
-    _job: Job[Prefill | Token | Finished] | None = None
+    _job: Job[Any] | None = None
     _unspoken: list[Token] = field(default_factory=list[Token])
     _visible: list[Token] = field(default_factory=list[Token])
 
@@ -75,6 +78,22 @@ class Thinking:
         finally:
             self._record_unspoken()
             self._record_visible(None)
+
+    async def keep(self, messages: Sequence[Message]) -> None:
+        """While the reply plays: bring the KV cache to what the next prompt begins with. A chat template may write a
+        reply otherwise than the model did (Gemma's drops the thought), so what follows it would be evaluated later."""
+        reply = Message("assistant", self.text)
+        if self._stopped or not reply.content.strip():
+            return
+        job = self._job = self.engines.workers.llm.submit(
+            "llm.prefill",
+            once(lambda should_stop: self.engines.llm.prefill([*messages, reply], should_stop=should_stop)),
+        )
+        with suppress(TurnscopeError):  # a conversation that is too long is trimmed before the next prompt
+            async for prefill in job:
+                if prefill is not None and prefill.evaluated_tokens:
+                    known: dict[str, Attribute] = {v.LLM_EVALUATED_TOKENS: prefill.evaluated_tokens, v.WHAT: "history"}
+                    self.turn.add(Stage.LLM_PREFILL, prefill.start_ns, prefill.end_ns, [self.cause], attributes=known)
 
     def _submit(self, messages: Sequence[Message]) -> Job[Prefill | Token | Finished]:
         self._job = self.engines.workers.llm.submit(

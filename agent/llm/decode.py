@@ -63,11 +63,10 @@ class Decoder:
         return tokens
 
     def _draft(self, reply: Reply, should_stop: ShouldStop) -> Draft:
-        known = [*self._cache.tokens, *reply.unevaluated]
-        count = min(self._draft_tokens, reply.room - 1, self._context.tokens - len(known))
+        count = min(self._draft_tokens, reply.room - 1, self._context.tokens - len(self._cache.tokens) - 1)
         if self._drafter is None or not reply.unevaluated or reply.tag or count < 1:
             return Draft([])
-        draft = self._drafter.draft(known, count, should_stop)
+        draft = self._drafter.draft([*self._cache.tokens, *reply.unevaluated], count, should_stop)
         self.drafted += len(draft.tokens)
         return draft
 
@@ -118,7 +117,7 @@ class Decoder:
         for _ in range(min(2, self._context.tokens - kept)):
             self._cache.evaluate([token], _never)
             self._speaker.sample()
-        if self._drafter is not None:
+        if self._drafter is not None and len(self._cache.tokens) < self._context.tokens:
             self._drafter.draft([*self._cache.tokens, token], 1, _never)
         self._cache.roll_back(kept)
 

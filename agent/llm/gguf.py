@@ -18,6 +18,8 @@ from agent.llm.gguf_header import GgufHeader
 MAGIC = b"GGUF"
 ALL_LAYERS = -1
 
+_DRAFTERS = ("dflash", "eagle3")  # architectures that take another model's layers as input
+
 _LOG_LEVEL_ERROR = 4  # ggml's enumeration: debug 1, info 2, warn 3, error 4
 _errors: deque[str] = deque(maxlen=4)
 
@@ -50,25 +52,34 @@ def usable_cores() -> int:
 class GgufModel:
     """The weights and the vocabulary of a causal language model.
 
-    `gpu_layers` of its layers go to a GPU: None is all where llama.cpp finds a GPU and none elsewhere, -1 all. With
+    `gpu_layers` of its layers go to a GPU: None is all where llama.cpp finds a GPU and none elsewhere, -1 all;
+    `main_gpu` is the number of the only one to use (default: llama.cpp shares the layers among all there are). With
     `multi_token_heads` the file's own are loaded too. `weights_bytes` and `parameters` sum over the file's tensors;
     `reads` tells what of them one token reads. `end_tokens` are those by which the model ends what it writes; `bos` and
     `eos` are -1 where it has none. Raises TurnscopeError for a file that is missing, damaged or no causal language
     model, and for a GPU that is not there.
     """
 
-    def __init__(self, path: Path, *, gpu_layers: int | None = None, multi_token_heads: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        gpu_layers: int | None = None,
+        main_gpu: int | None = None,
+        multi_token_heads: bool = False,
+    ) -> None:
         require_gguf(path)
         _initialise()
         _errors.clear()
         self.path = path
         self.gpu_layers = _possible_gpu_layers(gpu_layers)
-        self.handle = self._load(multi_token_heads)
+        self.handle = self._load(main_gpu, multi_token_heads)
         self._free = weakref.finalize(self, lib.llama_model_free, self.handle)
         self._require_causal()
         self.vocab = cast(lib.llama_vocab_p, lib.llama_model_get_vocab(self.handle))
         self._require_bytes()
         self.header = GgufHeader(path)
+        self._require_whole_model(multi_token_heads)
         self.trained_context_tokens = int(lib.llama_model_n_ctx_train(self.handle))
         self.recurrent = bool(lib.llama_model_is_recurrent(self.handle) or lib.llama_model_is_hybrid(self.handle))
         self.sliding_window_tokens = int(lib.llama_model_n_swa(self.handle))
@@ -81,9 +92,11 @@ class GgufModel:
         self.end_tokens = frozenset(t for t in range(self.vocab_tokens) if lib.llama_vocab_is_eog(self.vocab, t))
         self.adds_bos = bool(lib.llama_vocab_get_add_bos(self.vocab)) and self.bos >= 0
 
-    def _load(self, multi_token_heads: bool) -> lib.llama_model_p:
+    def _load(self, main_gpu: int | None, multi_token_heads: bool) -> lib.llama_model_p:
         params = lib.llama_model_default_params()
         params.n_gpu_layers = self.gpu_layers
+        if main_gpu is not None:
+            params.main_gpu, params.split_mode = main_gpu, lib.LLAMA_SPLIT_MODE_NONE
         params.load_mtp = multi_token_heads
         model = lib.llama_model_load_from_file(os.fsencode(self.path), params)
         if not model:
@@ -98,6 +111,14 @@ class GgufModel:
         causal = self.metadata(f"{self.metadata('general.architecture')}.attention.causal") != "false"
         if encodes or not causal or lib.llama_model_is_diffusion(self.handle):
             raise self.not_causal()
+
+    def _require_whole_model(self, multi_token_heads: bool) -> None:
+        heads = self.header.has_only_heads and not multi_token_heads
+        if heads or self.header.architecture in _DRAFTERS:
+            raise TurnscopeError(
+                f"{self.path} (architecture {self.header.architecture}) only drafts for another model and cannot write "
+                "by itself: give the GGUF file of a whole model."
+            )
 
     def not_causal(self) -> TurnscopeError:
         architecture = self.metadata("general.architecture")

@@ -100,6 +100,10 @@ class HttpLlmEngine:
             raise
         yield Finished(reason, _attributes(replies))
 
+    def prefill(self, messages: Sequence[Message], *, should_stop: ShouldStop) -> Prefill | None:
+        """See the protocol. The server keeps its cache as it likes."""
+        return None
+
     def warm_up(self, messages: Sequence[Message]) -> None:
         """See the protocol: one request of one token. It teaches the engine the fields that the server refuses, and how
         long prompts are."""

@@ -61,6 +61,7 @@ class LlamaEngine:
         batch_tokens: int | None = None,
         micro_batch_tokens: int | None = None,
         gpu_layers: int | None = None,
+        main_gpu: int | None = None,
         flash_attention: bool | None = None,
         swa_full: bool = True,
         draft: Path | None = None,
@@ -82,7 +83,7 @@ class LlamaEngine:
             verified_tokens=1 if draft is None else 1 + draft_tokens,
         )
         own_heads = draft is not None and is_same_file(draft, path)
-        self._gguf = GgufModel(path, gpu_layers=gpu_layers, multi_token_heads=own_heads)
+        self._gguf = GgufModel(path, gpu_layers=gpu_layers, main_gpu=main_gpu, multi_token_heads=own_heads)
         self._context = Context(self._gguf, settings)
         self.weights_bytes = self._gguf.weights_bytes
         self.parameters = self._gguf.parameters

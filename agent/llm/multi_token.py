@@ -22,6 +22,24 @@ from agent.llm.context import Context, ContextSettings, opened
 from agent.llm.gguf import GgufModel, last_error
 from agent.llm.speculative import Draft, ShouldStop, require_same_vocabulary
 
+_GEMMA, _GEMMA_HEADS = "gemma4", "gemma4-assistant"
+_WITH_HEADS = (  # the architectures whose heads llama.cpp evaluates; it passes over those of others
+    _GEMMA_HEADS,
+    "bailingmoe3",
+    "cohere2moe",
+    "deepseek2",
+    "deepseek32",
+    "deepseek4",
+    "glm-dsa",
+    "glm4moe",
+    "hy_v3",
+    "mimo2",
+    "nemotron_h_moe",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+    "step35",
+)
 _OF_ALL_TOKENS, _OF_OUTPUTS = False, True  # whose hidden states of a batch are kept
 
 
@@ -36,13 +54,16 @@ class MultiTokenHead:
     def __init__(self, model: GgufModel, target: Context, settings: ContextSettings) -> None:
         self._model, self._target = model, target
         self._width = int(lib.llama_model_n_embd_out(model.handle))
-        if not lib.llama_model_n_layer_nextn(model.handle):
+        architecture = model.header.architecture
+        if not lib.llama_model_n_layer_nextn(model.handle) or architecture not in _WITH_HEADS:
             raise TurnscopeError(
-                f"{model.path} has no multi-token head that could draft: give the GGUF file of a smaller model of the "
-                "same family."
+                f"{model.path} (architecture {architecture}) has no multi-token head that could draft: give the GGUF "
+                "file of a smaller model of the same family."
             )
         require_same_vocabulary(model, target.model)
-        if self._width != lib.llama_model_n_embd_out(target.model.handle):
+        made_for = _GEMMA if architecture == _GEMMA_HEADS else architecture
+        fits = self._width == lib.llama_model_n_embd_out(target.model.handle)
+        if not fits or made_for != target.model.header.architecture:
             raise TurnscopeError(
                 f"The multi-token heads of {model.path} do not fit {target.model.path}: give those made for this model."
             )

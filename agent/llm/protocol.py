@@ -78,6 +78,11 @@ class LlmEngine(Protocol):
         """
         ...
 
+    def prefill(self, messages: Sequence[Message], *, should_stop: ShouldStop) -> Prefill | None:
+        """Put into the KV cache what is certain of a conversation that goes on; None where that was stopped, or is not
+        for this engine to do."""
+        ...
+
     def warm_up(self, messages: Sequence[Message]) -> None:
         """Put the given start of every conversation into the KV cache and run the decode path once."""
         ...

@@ -10,6 +10,7 @@ from agent.audio.playout import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.conversation import Conversation
 from agent.events import Event, TurnEnded
+from agent.llm.protocol import Message
 from agent.settings import load
 from profiling.critical_path import critical_path
 from profiling.trace import vocabulary as v
@@ -121,3 +122,27 @@ def test_packets_that_end_while_a_chunk_is_waited_for_are_answered_with_what_the
 
     run_virtually(clock, main())
     assert [(e.transcript, e.turn.end_reason) for e in ended] == [(WORDS, EndReason.COMPLETED)]
+
+
+def test_the_reply_is_kept_in_the_models_cache_once_it_is_heard() -> None:
+    def keeps(result: Talk) -> None:
+        result.engines.llm.keep_cost_s = 0.02  # type: ignore[attr-defined]
+
+    result = talk([says(WORDS), says("go on", "reply_end")], ["One two three.", "Fine."], prepare=keeps)
+    first = result.ended[0]
+    kept = [step for step in steps(first, Stage.LLM_PREFILL) if step.attributes.get(v.WHAT) == "history"]
+    assert (
+        len(kept) == 1 and first.turn.first_audio_ns is not None and kept[0].start_ns >= first.turn.first_audio_ns - 1e9
+    )
+    path = critical_path(first.turn)
+    assert path is not None and path.totals[Stage.LLM_PREFILL] == 80_000_000  # the prompt's own
+    asked, told = result.engines.llm.asked, result.engines.llm.kept  # type: ignore[attr-defined]
+    assert told[0] == [*asked[0], Message("assistant", "One two three.")] == asked[1][:-1]
+
+
+def test_a_reply_that_is_interrupted_is_not_kept() -> None:
+    result = talk([says(WORDS), says("stop", "reply_start", 0.2)], ["One two three four five six seven eight.", "Ok."])
+    interrupted, _ = result.ended
+    assert interrupted.turn.end_reason is EndReason.INTERRUPTED
+    texts = [messages[-1].content for messages in result.engines.llm.kept]  # type: ignore[attr-defined]
+    assert texts[-1] == "Ok."

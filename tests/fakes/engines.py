@@ -145,6 +145,8 @@ class FakeLlm:
     weight_bytes: int | None = 1000
     depth: int = 0
     asked: list[list[Message]] = field(default_factory=list[list[Message]])
+    keep_cost_s: float | None = None
+    kept: list[list[Message]] = field(default_factory=list[list[Message]])
 
     def prompt_tokens(self, messages: Sequence[Message]) -> int:
         return sum(len(message.content.split()) for message in messages)
@@ -169,6 +171,15 @@ class FakeLlm:
                 return
             yield self._token(word if word == reply.split(" ")[0] else " " + word, unspoken=False)
         yield Finished("stop", {v.LLM_DRAFTED_TOKENS: 4, v.LLM_ACCEPTED_TOKENS: 3})
+
+    def prefill(self, messages: Sequence[Message], *, should_stop: ShouldStop) -> Prefill | None:
+        self.kept.append(list(messages))
+        if self.keep_cost_s is None:
+            return None
+        start_ns = self.clock.now_ns()
+        self.clock.work(self.keep_cost_s)
+        tokens = self.prompt_tokens(messages)
+        return Prefill(start_ns, start_ns, self.clock.now_ns(), tokens, tokens - 3, 3)
 
     def _token(self, text: str, unspoken: bool) -> Token:
         start_ns = self.clock.now_ns()

@@ -3,11 +3,20 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import llama_cpp
 import pytest
 
 from agent.llm.llama import LlamaEngine
 from agent.models import locate
 from tests.fakes.ticking import TickingClock
+
+
+@pytest.fixture(scope="session", autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    """What is compared to the bit is a CPU's arithmetic."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(llama_cpp, "llama_supports_gpu_offload", lambda: False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -205,15 +205,22 @@ def test_the_real_model_says_the_same(gguf_path: Path, tmp_path: Path) -> None:
 
 
 def test_a_draft_that_does_not_fit_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    model = write_gemma(tmp_path / "model.gguf")
-    wrong = {
-        "cannot draft for .*their vocabularies differ": write_gemma(tmp_path / "v.gguf", Shape(vocabulary=2000)),
-        "heads of .* do not fit": write_gemma_heads(tmp_path / "w.gguf", width=96),
-        "has no multi-token head": model,
-        "cannot be read .No such file": tmp_path / "absent.gguf",
-        "is not a file": tmp_path,
-    }
-    for sentence, draft in wrong.items():
+    model, other = write_gemma(tmp_path / "model.gguf"), write_with_head(tmp_path / "other.gguf")
+    vocabulary = write_gemma(tmp_path / "vocabulary.gguf", Shape(vocabulary=2000))
+    wrong = (
+        (model, vocabulary, "cannot draft for .*their vocabularies differ"),
+        (model, write_gemma_heads(tmp_path / "wide.gguf", width=96), "heads of .* do not fit"),
+        (other, write_gemma_heads(tmp_path / "heads.gguf"), "heads of .* do not fit"),
+        (model, model, "has no multi-token head"),
+        (model, tmp_path / "absent.gguf", "cannot be read .No such file"),
+        (model, tmp_path, "is not a file"),
+    )
+    for path, draft, sentence in wrong:
         with pytest.raises(TurnscopeError, match=sentence) as refusal:
-            load(model, draft=draft)
+            load(path, draft=draft)
         assert "\n" not in str(refusal.value)
+
+
+def test_heads_alone_cannot_write(tmp_path: Path) -> None:
+    with pytest.raises(TurnscopeError, match="only drafts for another model"):
+        load(write_gemma_heads(tmp_path / "heads.gguf"))
