@@ -20,6 +20,7 @@ from agent.cli.interruption import ending_at_once
 from agent.cli.live import LiveDisplay
 from agent.cli.pipeline_options import pipeline_options, settings_of
 from agent.cli.session import ConversationRecording, Session
+from agent.devices import CPU
 from agent.engine_choice import choose, needed_models, with_models
 from agent.engines import Engines
 from agent.errors import TurnscopeError
@@ -106,6 +107,7 @@ async def _replay(
         rate_hz = engines.tts.sample_rate
         recording = ConversationRecording(StereoWriter(writer.wav_path, rate_hz), rate_hz)
         at_the_end.callback(recording.close)
+        console.print(_who_talks(engines, settings.device), style="dim", highlight=False, markup=False)
         display = LiveDisplay(console, lambda event, number: _print_turn(console, event, number))
         await at_the_end.enter_async_context(display)
 
@@ -118,6 +120,12 @@ async def _replay(
 
         await play(scenarios, engines, settings, clock, observe, recording)
         session.complete = True
+
+
+def _who_talks(engines: Engines, device: str) -> str:
+    where = "" if device == CPU else f", on {device}"
+    asr, llm, tts = engines.asr.model, engines.llm.model, engines.tts.model
+    return f"Hearing with {asr}, thinking with {llm}, speaking with {tts}{where}."
 
 
 def _print_turn(console: Console, event: TurnEnded, number: int) -> None:
