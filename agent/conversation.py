@@ -33,7 +33,6 @@ from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import EndReason
 
 STOP_S = 3.0  # how long an answer that was told to stop is waited for
-SPARE_TOKENS = 32  # for the tags around a thought and what else a template may add
 
 
 @dataclass
@@ -88,6 +87,7 @@ class Conversation:
         self._answer: _Answer | None = None
         self._observer_failed: Exception | None = None
         self._answering: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._listener = Listener(settings, clock, capture, engines, self._open_turn, true_speech_end)
 
     @property
@@ -138,6 +138,7 @@ class Conversation:
     def _interrupt(self, heard_ns: int) -> None:
         """The user speaks: a reply that is being heard is interrupted; one that is not yet heard answered half a
         sentence."""
+        self._stop_keeping()
         answer = self._answer
         if answer is None or answer.end_reason is not None:
             return
@@ -148,8 +149,13 @@ class Conversation:
         if playback is not None and playback.end_ns is not None:
             answer.turn.attributes[v.TURN_BARGE_IN_STOP_S] = max(0.0, seconds(playback.end_ns - heard_ns))
 
+    def _stop_keeping(self) -> None:
+        if self._keeping:
+            self._keeping.cancel()
+
     async def _stop(self) -> None:
         """End what is still going on so that it can be read, within a bound."""
+        self._stop_keeping()
         if self._answer:
             self._answer.stop(EndReason.STOPPED)
         if self._answering and not self._answering.done():
@@ -164,6 +170,7 @@ class Conversation:
             answer.utterance.waited_for = "the reply before"
             await asyncio.wait([previous], timeout=STOP_S)
             previous.cancel()
+            previous.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # its turn has told it
             answer.utterance.decided_ns = self._clock.now_ns()
         transcript, error = "", None
         try:
@@ -186,23 +193,13 @@ class Conversation:
             answer.end_reason = answer.end_reason or EndReason.NO_TRANSCRIPT
             return ""
         self._history.add_user(final.text)
-        self._make_room(answer.turn)
+        if dropped := self._history.make_room(self._engines.llm, self._settings.llm):
+            self._tell(HistoryTrimmed(answer.turn, dropped))
         self._tell(UserSaid(answer.turn, final.text))
         answer.thinking = Thinking(
             answer.turn, self._engines, self._settings.llm, self._clock, cause=step, received_ns=received_ns
         )
         return final.text
-
-    def _make_room(self, turn: Turn) -> None:
-        """Forget the oldest turns when the prompt leaves no room for the reply: down to half, so that it is not every
-        turn's fate."""
-        llm, settings = self._engines.llm, self._settings.llm
-        thinking = settings.thinking_budget(llm.context_tokens)
-        room = llm.context_tokens - thinking - settings.max_tokens - SPARE_TOKENS
-        if llm.prompt_tokens(self._history.messages()) > room:
-            dropped = self._history.trim(lambda messages: llm.prompt_tokens(messages) <= room // 2)
-            if dropped:
-                self._tell(HistoryTrimmed(turn, dropped))
 
     async def _reply(self, answer: _Answer) -> None:
         turn, thinking = answer.turn, answer.thinking
@@ -218,8 +215,10 @@ class Conversation:
             on_first_audio=lambda at_ns: self._tell(ReplyAudible(turn, at_ns)),
         )
         phrases: asyncio.Queue[ThoughtPhrase | None] = asyncio.Queue()
+        messages = self._history.messages()
+        self._keeping = asyncio.create_task(_keep(thinking, messages, speaking.made))
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_think(thinking, self._history.messages(), phrases, speaking.settled))
+            tasks.create_task(_pass_on(thinking, messages, phrases))
             tasks.create_task(speaking.run(_until_none(phrases)))
 
     def _close(self, answer: _Answer, transcript: str, error: Exception | None) -> None:
@@ -229,6 +228,8 @@ class Conversation:
         if speaking:
             speaking.record_playout()
         self._history.add_reply(heard)
+        if answer.end_reason is EndReason.ERROR:
+            self._history.drop_unanswered()
         turn.attributes[v.TURN_HEARD_WORDS] = len(heard.split())
         turn.attributes[v.TURN_REPLY_WORDS] = len(reply.split())
         if self._answer is answer:
@@ -248,17 +249,15 @@ class Conversation:
             turn.attributes[v.TURN_ERROR] = f"{type(error).__name__}: {error}" if told else type(error).__name__
 
 
-async def _think(
-    thinking: Thinking,
-    messages: Sequence[Message],
-    phrases: "asyncio.Queue[ThoughtPhrase | None]",
-    settled: asyncio.Event,
-) -> None:
-    """Pass the phrases on; then, once nothing can delay the first sound any more, keep the reply in the KV cache."""
+async def _pass_on(thinking: Thinking, messages: Sequence[Message], to: "asyncio.Queue[ThoughtPhrase | None]") -> None:
     async for phrase in thinking.phrases(messages):
-        phrases.put_nowait(phrase)
-    phrases.put_nowait(None)
-    await settled.wait()
+        to.put_nowait(phrase)
+    to.put_nowait(None)
+
+
+async def _keep(thinking: Thinking, messages: Sequence[Message], made: asyncio.Event) -> None:
+    """Once all sound has been made and only plays, nothing of this turn is delayed by it."""
+    await made.wait()
     await thinking.keep(messages)
 
 

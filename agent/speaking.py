@@ -30,7 +30,7 @@ class _Voiced:
 @dataclass
 class Speaking:
     """One reply's voice. `on_first_audio(at_ns)` is called once, as soon as it is known when the reply becomes
-    audible; `settled` is set then, or when no sound will come."""
+    audible; `made` is set when all sound of the reply has been made."""
 
     turn: Turn
     engines: Engines
@@ -40,7 +40,7 @@ class Speaking:
     language: str
     on_phrase: Callable[[str], None]
     on_first_audio: Callable[[int], None]
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    made: asyncio.Event = field(default_factory=asyncio.Event)
     _job: Job[Setup | Patch] | None = None
     _voiced: list[_Voiced] = field(default_factory=list[_Voiced])
     _first_patch: tuple[int, int] | None = None  # its step, and when the event loop got it
@@ -60,7 +60,7 @@ class Speaking:
                 await self._speak(due)
         self.playback.finish()
         self._announce()
-        self.settled.set()
+        self.made.set()
         await self.playback.played()
 
     def heard(self) -> str:
@@ -158,7 +158,6 @@ class Speaking:
     def _announce(self) -> None:
         if not self._announced and self.playback.first_audio_ns is not None:
             self._announced = True
-            self.settled.set()
             self.on_first_audio(self.playback.first_audio_ns)
 
     def record_playout(self) -> None:

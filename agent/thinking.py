@@ -1,12 +1,10 @@
 """Thinking: the language model's tokens, cut into phrases, with every step on the turn's timeline."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent.engines import Engines
-from agent.errors import TurnscopeError
 from agent.llm.protocol import Finished, Message, Prefill, Token
 from agent.loops import add_loop
 from agent.settings import LlmSettings
@@ -85,15 +83,20 @@ class Thinking:
         reply = Message("assistant", self.text)
         if self._stopped or not reply.content.strip():
             return
-        job = self._job = self.engines.workers.llm.submit(
+        job = self.engines.workers.llm.submit(
             "llm.prefill",
             once(lambda should_stop: self.engines.llm.prefill([*messages, reply], should_stop=should_stop)),
         )
-        with suppress(TurnscopeError):  # a conversation that is too long is trimmed before the next prompt
+        try:
             async for prefill in job:
-                if prefill is not None and prefill.evaluated_tokens:
+                if prefill is not None and prefill.evaluated_tokens and not self.turn.ended:
                     known: dict[str, Attribute] = {v.LLM_EVALUATED_TOKENS: prefill.evaluated_tokens, v.WHAT: "history"}
                     self.turn.add(Stage.LLM_PREFILL, prefill.start_ns, prefill.end_ns, [self.cause], attributes=known)
+        except Exception as error:  # the reply is spoken all the same, and the next prompt will tell
+            if not self.turn.ended:
+                self.turn.describe(v.LLM, {v.ERROR_TYPE: type(error).__name__})
+        finally:
+            job.cancel()
 
     def _submit(self, messages: Sequence[Message]) -> Job[Prefill | Token | Finished]:
         self._job = self.engines.workers.llm.submit(

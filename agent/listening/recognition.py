@@ -64,8 +64,8 @@ class Recognition:
 
     def end(self, utterance: Utterance) -> None:
         """The turn has ended. Without a flush, the chunk that holds its last word must be heard to its end."""
-        needed = self._engines.asr.chunk_end(self._tail_end(utterance))
-        if self._waits_for_chunks and utterance.length < needed:
+        needed = self._needed(utterance)
+        if utterance.length < needed and self._waits_for_chunks:
             utterance.filled = Filled(needed, asyncio.get_running_loop().create_future())
             self._filling.append(utterance)
 
@@ -83,14 +83,14 @@ class Recognition:
         for utterance in list(self._filling):
             if utterance.filled is not None and is_filled(utterance, utterance.filled):
                 self._filling.remove(utterance)
-                utterance.filled.at_ns.set_result(at_ns)
+                if not utterance.filled.at_ns.done():  # whoever waited for it may have been cancelled
+                    utterance.filled.at_ns.set_result(at_ns)
 
     async def finalize(self, utterance: Utterance) -> tuple[Transcript, int]:
         """The final transcript and the index of its step on the turn."""
         turn, asr, stream = utterance.turn, self._engines.asr, utterance.stream
         cause, ready_ns = await self._chunk_wait(utterance)
-        needed = utterance.filled.length if utterance.filled else self._tail_end(utterance)
-        rest = utterance.take(needed)
+        rest = utterance.take(self._needed(utterance))
         job = self._engines.workers.asr.submit(
             Stage.ASR_FINALIZE, once(lambda should_stop: stream.finalize(rest, should_stop))
         )
@@ -141,7 +141,7 @@ class Recognition:
         facts: dict[str, Attribute] = {
             v.ASR_ENCODED_S: made.encoded_s,
             v.ASR_TOKENS: made.tokens,
-            **{v.ASR_PART_NS.format(part): ns for part, ns in made.parts_ns.items()},
+            **{v.ASR_PART_NS.format(part): ns for part, ns in made.parts_ns.items()},  # one entry per pass
             **loop_times(made.passes_ns, made.start_ns),
         }
         return utterance.turn.add(
@@ -154,5 +154,8 @@ class Recognition:
             end = later
         return end
 
-    def _tail_end(self, utterance: Utterance) -> int:
-        return utterance.last_voiced_sample - utterance.start_sample + round(TAIL_S * CAPTURE_RATE_HZ)
+    def _needed(self, utterance: Utterance) -> int:
+        """So many samples of the utterance are recognised: to a little after the last voiced one, or without a flush
+        to the end of that chunk."""
+        tail_end = utterance.last_voiced_sample - utterance.start_sample + round(TAIL_S * CAPTURE_RATE_HZ)
+        return self._engines.asr.chunk_end(tail_end) if self._waits_for_chunks else tail_end

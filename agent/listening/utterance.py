@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from agent.asr.protocol import AsrStream, Transcript
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
+from agent.listening.smart_turn import HEARD_S
 from agent.worker import Job
 from profiling.trace.timeline import Turn
 
@@ -27,7 +28,7 @@ class Utterance:
     """`decision_step` and `decided_ns` are the end-of-turn decision; `waited_for` says what the answer then had to
     wait for.
 
-    Audio is kept from `start_sample` (speech start less the lead-in) on; `taken` samples of it have been given to
+    Audio counts from `start_sample` (speech start less the lead-in) on; `taken` samples of it have been given to
     the ASR stream."""
 
     turn: Turn
@@ -53,17 +54,24 @@ class Utterance:
         self.length += len(samples)
 
     def tail(self, seconds: float) -> Samples:
-        """The last `seconds` of the audio, or all of it."""
-        return self.slice(max(0, self.length - round(seconds * CAPTURE_RATE_HZ)), self.length)
+        """The last `seconds` of the audio, at most `HEARD_S`, or all of it."""
+        return self._slice(max(0, self.length - round(seconds * CAPTURE_RATE_HZ)), self.length)
 
     def take(self, end: int) -> Samples:
         """The samples not yet given to the stream, up to `end` (counted from the utterance's start)."""
         end = min(end, self.length)
-        samples = self.slice(self.taken, max(self.taken, end))
+        samples = self._slice(self.taken, max(self.taken, end))
         self.taken = max(self.taken, end)
+        self._forget(min(self.taken, self.length - round(HEARD_S * CAPTURE_RATE_HZ)))
         return samples
 
-    def slice(self, start: int, end: int) -> Samples:
-        whole = self.audio[0] if len(self.audio) == 1 else np.concatenate(self.audio or [np.zeros(0, np.float32)])
-        self.audio = [whole]
-        return whole[start:end]
+    def _slice(self, start: int, end: int) -> Samples:
+        kept = np.concatenate(self.audio or [np.zeros(0, np.float32)])
+        first = self.length - len(kept)
+        return kept[start - first : end - first]
+
+    def _forget(self, before: int) -> None:
+        """Drop what nobody will ask for again, so that a long utterance costs no more than a short one."""
+        first = self.length - sum(map(len, self.audio))
+        while self.audio and first + len(self.audio[0]) <= before:
+            first += len(self.audio.pop(0))

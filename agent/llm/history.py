@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from agent.llm.prompts import EXAMPLES, SYSTEM_PROMPT
-from agent.llm.protocol import Message
+from agent.llm.protocol import LlmEngine, Message
 from agent.settings import LlmSettings
+
+SPARE_TOKENS = 32  # for the tags around a thought and what else a template may add
 
 
 def new_history(settings: LlmSettings) -> "History":
@@ -36,6 +38,11 @@ class History:
         if text_heard.strip():
             self._append("assistant", text_heard)
 
+    def drop_unanswered(self) -> None:
+        """Forget what the user said last: it could not be answered, and must not come again with every prompt."""
+        if self._turns and self._turns[-1].role == "user":
+            self._turns.pop()
+
     def _append(self, role: str, text: str) -> None:
         if self._turns and self._turns[-1].role == role:
             text = f"{self._turns.pop().content} {text}"
@@ -58,3 +65,12 @@ class History:
             del self._turns[: later[0]]
             dropped += 1
         return dropped
+
+    def make_room(self, llm: LlmEngine, settings: LlmSettings) -> int:
+        """Forget the oldest turns when the prompt leaves no room for the reply: down to half, so that it is not every
+        turn's fate. Returns how many were dropped."""
+        thinking = settings.thinking_budget(llm.context_tokens)
+        room = llm.context_tokens - thinking - settings.max_tokens - SPARE_TOKENS
+        if llm.prompt_tokens(self.messages()) <= room:
+            return 0
+        return self.trim(lambda messages: llm.prompt_tokens(messages) <= room // 2)

@@ -10,14 +10,15 @@ from agent.audio.playout import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.conversation import Conversation
 from agent.events import Event, TurnEnded
+from agent.listening.utterance import Utterance
 from agent.llm.protocol import Message
 from agent.settings import load
 from profiling.critical_path import critical_path
 from profiling.trace import vocabulary as v
-from profiling.trace.timeline import Step
+from profiling.trace.timeline import Step, Turn
 from profiling.trace.vocabulary import EndReason, Stage
 from profiling.turn import loop_ns
-from tests.fakes.engines import fake_engines, silence, speech
+from tests.fakes.engines import FakeAsr, fake_engines, silence, speech
 from tests.fakes.talk import Talk, says, talk
 from tests.fakes.virtual_time import VirtualClock, run_virtually
 
@@ -33,7 +34,7 @@ def test_every_pass_of_the_recogniser_and_its_parts() -> None:
     partials, (final,) = steps(ended, Stage.ASR_PARTIAL), steps(ended, Stage.ASR_FINALIZE)
     for step in (*partials, final):
         assert loop_ns(step) == [step.duration_ns // 2] * 2
-        assert step.attributes[v.ASR_PART_NS.format("encoder")] == step.duration_ns // 2
+        assert step.attributes[v.ASR_PART_NS.format("encoder")] == (step.duration_ns // 4,) * 2
     group = ended.turn.groups[(v.ASR, None)]
     assert group[v.ASR_CHUNKS] == 2 * (len(partials) + 1) and group[v.ASR_EMPTY] == 0
     assert ended.turn.speech_end_ns is not None
@@ -124,7 +125,7 @@ def test_packets_that_end_while_a_chunk_is_waited_for_are_answered_with_what_the
     assert [(e.transcript, e.turn.end_reason) for e in ended] == [(WORDS, EndReason.COMPLETED)]
 
 
-def test_the_reply_is_kept_in_the_models_cache_once_it_is_heard() -> None:
+def test_the_reply_is_kept_in_the_models_cache_while_it_plays() -> None:
     def keeps(result: Talk) -> None:
         result.engines.llm.keep_cost_s = 0.02  # type: ignore[attr-defined]
 
@@ -138,9 +139,44 @@ def test_the_reply_is_kept_in_the_models_cache_once_it_is_heard() -> None:
     assert told[0] == [*asked[0], Message("assistant", "One two three.")] == asked[1][:-1]
 
 
+def test_keeping_it_does_not_hold_up_the_turns_end() -> None:
+    def keeps(result: Talk) -> None:
+        result.engines.llm.keep_cost_s = 3.0  # type: ignore[attr-defined]
+
+    (ended,) = talk([says(WORDS)], ["One two three."], prepare=keeps).ended
+    assert ended.turn.end_reason is EndReason.COMPLETED
+    assert ended.turn.end_ns is not None and ended.turn.first_audio_ns is not None
+    assert ended.turn.end_ns - ended.turn.first_audio_ns < 1e9
+
+
 def test_a_reply_that_is_interrupted_is_not_kept() -> None:
     result = talk([says(WORDS), says("stop", "reply_start", 0.2)], ["One two three four five six seven eight.", "Ok."])
     interrupted, _ = result.ended
     assert interrupted.turn.end_reason is EndReason.INTERRUPTED
     texts = [messages[-1].content for messages in result.engines.llm.kept]  # type: ignore[attr-defined]
     assert texts[-1] == "Ok."
+
+
+def test_a_message_that_cannot_be_answered_does_not_come_again() -> None:
+    def forgets(result: Talk) -> None:
+        result.engines.llm.fail_next = True  # type: ignore[attr-defined]
+
+    result = talk(
+        [says(WORDS), says("go on", "reply_end"), says("stop", "reply_end")], ["Fine.", "Ok."], prepare=forgets
+    )
+    assert [e.turn.end_reason for e in result.ended] == [EndReason.ERROR, EndReason.COMPLETED, EndReason.COMPLETED]
+    asked = result.engines.llm.asked  # type: ignore[attr-defined]
+    assert asked[1][-1] == Message("user", "go on") and WORDS not in str(asked[2])
+
+
+def test_a_long_utterance_keeps_no_more_audio_than_a_short_one() -> None:
+    clock = VirtualClock()
+    utterance = Utterance(Turn("c", 1, 0), FakeAsr(clock).open(), 0)
+    packet, heard = np.arange(320, dtype=np.float32), []
+    for number in range(3000):
+        utterance.append(packet + number)
+        if number % 16 == 15:
+            heard.append(utterance.take(utterance.length))
+            assert sum(map(len, utterance.audio)) <= 8 * CAPTURE_RATE_HZ + 320
+    assert np.array_equal(np.concatenate(heard), np.concatenate([packet + number for number in range(2992)]))
+    assert np.array_equal(utterance.tail(0.1), np.concatenate([packet + number for number in range(2995, 3000)]))

@@ -132,8 +132,7 @@ def test_spans_nest_and_carry_the_names_of_the_design(replayed: Replayed) -> Non
 def test_the_agent_is_silent_soon_after_a_barge_in_and_the_history_of_it_is_short(replayed: Replayed) -> None:
     (number,) = (i for i, turn in enumerate(replayed.run.turns) if turn.end_reason is EndReason.INTERRUPTED)
     turn, after = replayed.run.turns[number], replayed.run.turns[number + 1]
-    stop_s = turn.attributes[v.TURN_BARGE_IN_STOP_S]
-    assert isinstance(stop_s, float) and stop_s >= 0
+    assert isinstance(turn.attributes[v.TURN_BARGE_IN_STOP_S], float)
     assert 0 < int(str(turn.attributes[v.TURN_HEARD_WORDS])) < int(str(turn.attributes[v.TURN_REPLY_WORDS]))
     assert after.first_audio_ns is not None and after.speech_end_ns is not None
     origin_ns = start_ns(replayed)

@@ -105,7 +105,7 @@ class FakeAsrStream:
         encoded_s, end_ns = len(self.audio) / CAPTURE_RATE_HZ, self.engine.clock.now_ns()
         half_ns = (end_ns - start_ns) // 2
         passes_ns = ((start_ns, start_ns + half_ns), (start_ns + half_ns, end_ns))
-        parts_ns = {"encoder": half_ns, "decoder": end_ns - start_ns - half_ns}
+        parts_ns = {"encoder": (half_ns // 2, half_ns // 2), "decoder": (half_ns // 2, half_ns // 2)}
         return Transcript(text, start_ns, end_ns, encoded_s, len(text.split()), passes_ns, parts_ns)
 
 
