@@ -22,8 +22,9 @@ class TurnFacts:
     `asr_encoded_ratio`: seconds of audio encoded per second of speech. `llm_tokens_per_s`: visible tokens over the
     time inside their own decode steps. `tts_setup_ns`: before the first phrase's first patch. `tts_real_time_factor`:
     seconds of synthesis (set-up included) per second of audio. `asr_final_after_s`: end of speech to final transcript.
-    `llm_weight_bytes`: read per token; `llm_kv_bytes`: read for the last token. `asr_parts_ns` are sums over the turn,
-    `tts_setup_parts_ns` those of the first phrase, `tts_patch_parts_ns` medians over the patches, empty where unknown.
+    `llm_weight_bytes`: read per token; `llm_kv_bytes`: the most read for one. `asr_parts_ns` are sums over the turn,
+    `tts_setup_parts_ns` those of the first phrase, `tts_patch_parts_ns` medians over the later patches, or over the
+    first ones where there are no others; they are empty where unknown.
     """
 
     asr_chunk_s: float | None
@@ -64,6 +65,7 @@ def turn_facts(turn: Turn) -> TurnFacts:
     synthesis = [step for step in turn.steps if step.stage in SYNTHESIS]
     synthesis_ns = sum(sum(loop_ns(step) or (step.duration_ns,)) for step in synthesis)
     setup = [step for step in synthesis if step.stage is Stage.TTS_SETUP]
+    patches = [step for step in synthesis if step.stage is Stage.TTS_PATCHES] or synthesis
     audio_s = described(turn, v.TTS, v.TTS_AUDIO_S)
     return TurnFacts(
         asr_chunk_s=described(turn, v.ASR, v.ASR_CHUNK_S),
@@ -87,7 +89,7 @@ def turn_facts(turn: Turn) -> TurnFacts:
         tts_setup_ns=setup[0].duration_ns if setup else None,
         tts_setup_parts_ns=_summed(_by_part(setup[:1], v.TTS_SETUP_PART_NS)),
         tts_patches=described(turn, v.TTS, v.TTS_PATCHES),
-        tts_patch_parts_ns={part: round(median(ns)) for part, ns in _by_part(synthesis, v.TTS_PATCH_PART_NS).items()},
+        tts_patch_parts_ns={part: round(median(ns)) for part, ns in _by_part(patches, v.TTS_PATCH_PART_NS).items()},
         tts_forwards=_median_forwards(synthesis),
         tts_audio_s=audio_s,
         tts_real_time_factor=_ratio(synthesis_ns / 1e9, audio_s) if synthesis else None,

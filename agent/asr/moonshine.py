@@ -28,6 +28,7 @@ _TOKENS_PER_S, _TOKENS_MORE = 6.5, 2  # more than that is not speech
 _LOUDNESS_SPAN = 160  # samples (10 ms)
 _SILENT_POWER = 10 ** (-60 / 10)  # a segment that is nowhere louder is not decoded
 _SHORTEST_S = 0.1  # nor is one that is shorter
+_SHORTEST_CHUNK_MS = 10
 _CUT_FROM_S, _CUT_TO_S = 2.4, 1.0  # a segment is cut so long before its end
 _OVER_LIMIT_S = 1.6  # for so long beyond the limit a cut waits for words on which both sides agree
 _CARRIED_WORDS = 3  # at most so many of them are carried over the cut,
@@ -62,11 +63,14 @@ class MoonshineEngine:
     ) -> None:
         """Load the model in `folder`: frontend.onnx, encoder.onnx, decoder.onnx, tokenizer.bin.
 
-        `chunk_ms` is the cadence of partial transcripts; `segment_limit_s`, at least 3, bounds what a step encodes.
-        Raises TurnscopeError when a file is missing or of the wrong kind, or the language is not English.
+        `chunk_ms` (10 or more) is the cadence of partial transcripts; `segment_limit_s` (3 or more) bounds what a step
+        encodes. Raises TurnscopeError when a file is missing or of the wrong kind, the chunk is too short, or the
+        language is not English.
         """
         if segment_limit_s < 3:
             raise ValueError(f"segment_limit_s is {segment_limit_s}: shorter than what a cut looks at")
+        if chunk_ms < _SHORTEST_CHUNK_MS:
+            raise TurnscopeError(f"A chunk of {chunk_ms} ms is too short: choose {_SHORTEST_CHUNK_MS} ms or more.")
         self.model = name or folder.name
         if language.partition("-")[0].lower() != "en":
             raise TurnscopeError(f"The recogniser {self.model} knows English (en) only, not {language!r}.")

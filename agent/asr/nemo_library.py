@@ -1,24 +1,6 @@
 """NeMo, imported without a word: whoever needs a name of it imports it from here."""
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without log records and warnings, those of every library: for the moments of importing and loading. Python's
-    warning machinery, into which NeMo puts itself, is put back afterwards."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
-
+from agent.quiet import quiet
 
 with quiet():
     from nemo.collections.asr.models import ASRModel, EncDecRNNTBPEModel

@@ -26,8 +26,9 @@ from agent.asr.nemotron_choices import FRAME_MS, right_context
 from agent.asr.nemotron_features import FeatureStream, samples_of
 from agent.asr.nemotron_model import ChunkDecoder, Heard, NemotronModel, new_tokens
 from agent.asr.nemotron_text import GrowingText
-from agent.asr.nemotron_times import Moments, moments
 from agent.asr.protocol import ShouldStop, Transcript
+from agent.device_times import Moments, moments
+from agent.pytorch import use_threads
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock
 from profiling.trace.timeline import Attribute
@@ -59,8 +60,8 @@ class NemotronEngine:
         """`source` is a .nemo file, loaded onto `device` (cpu, cuda, cuda:N), or a model that stays where it is.
 
         `chunk_ms` is 80, 160, 320, 560 or 1120; `language` a key of the model's prompt dictionary (en-US), or a bare
-        language (en); `threads` those of a CPU. `buffered` is the mode without the cache, for comparison. Raises
-        TurnscopeError for what the file, the model or the device cannot do.
+        language (en); `threads` those of a CPU, of whichever thread a step runs on. `buffered` is the mode without the
+        cache, for comparison. Raises TurnscopeError for what the file, the model or the device cannot do.
         """
         right_context(chunk_ms)
         library = load(source, device) if isinstance(source, Path) else source
@@ -84,9 +85,7 @@ class NemotronEngine:
         return first + max(0, -(-(sample - first) // later)) * later
 
     def open(self) -> "NemotronStream":
-        with _computing(self._model, self._threads):
-            decoder = self._decoder(self._model)
-        return NemotronStream(self._model, decoder, self.chunk_end, self._clock, self._threads)
+        return NemotronStream(self._model, self._decoder(self._model), self.chunk_end, self._clock, self._threads)
 
     def warm_up(self) -> None:
         """Four chunks of noise: the first, those with less and with all of their look-back, and a flushed one."""
@@ -99,9 +98,10 @@ class NemotronEngine:
 class NemotronStream:
     """An `AsrStream`. A step hears every chunk that is complete; nothing is computed of an incomplete one.
 
-    In a transcript, `tokens` are those that the step's chunks gave (the prediction network is evaluated once for each,
-    the joint network once for each and once per frame); features, encoder (with the language prompt) and decoder are
-    the parts of a pass. A step that is stopped has taken its samples; the next one goes on exactly.
+    In a transcript, `tokens` are those that the step's chunks gave (the prediction network is evaluated once per chunk
+    and at most once more for each, the joint network at most once for each and once per frame); features, encoder (with
+    the language prompt) and decoder are the parts of a pass. A step that is stopped has taken its samples; the next one
+    goes on exactly. One that fails leaves a hole in what was heard, so every later one raises its error again.
     """
 
     def __init__(
@@ -119,8 +119,18 @@ class NemotronStream:
         self._threads = threads
         self._features = FeatureStream(model.library.preprocessor, model.device)
         self._text = GrowingText(model.library.decoding)
+        self._failure: Exception | None = None
 
     def step(self, samples: NDArray[np.float32], should_stop: ShouldStop) -> Transcript:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return self._hear(samples, should_stop)
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def _hear(self, samples: NDArray[np.float32], should_stop: ShouldStop) -> Transcript:
         start_ns = self._clock.now_ns()
         self._features.push(samples)
         heard: list[Heard] = []
@@ -170,32 +180,32 @@ class CacheAwareDecoder:
 
     def __init__(self, model: NemotronModel) -> None:
         self._model = model
-        encoder = model.library.encoder
-        self._look_back: int = encoder.streaming_cfg.pre_encode_cache_size[1]  # feature frames of a later chunk
         self._recent: torch.Tensor | None = None
-        self._cache: tuple[torch.Tensor, ...] = encoder.get_initial_cache_state(batch_size=1)
+        self._cache: tuple[torch.Tensor, ...] | None = None
         self._hypotheses: list[Any] | None = None
 
     def hear(self, features: torch.Tensor, encoded: Callable[[], None]) -> Heard:
         """The feature frames before the chunk are encoded again, since convolutions reach back to them; the frames that
         come of them were those of the chunk before and are dropped: one for every eight begun."""
+        encoder = self._model.library.encoder
+        cache = encoder.get_initial_cache_state(batch_size=1) if self._cache is None else self._cache
         looked_back = 0 if self._recent is None else self._recent.shape[-1]
         chunk = features if self._recent is None else torch.cat([self._recent, features], dim=-1)
         with _calling(encoded, after=self._last_of_encoder()):
-            _, _, *cache, hypotheses = self._model.library.conformer_stream_step(
+            _, _, *next_cache, hypotheses = self._model.library.conformer_stream_step(
                 processed_signal=chunk,
                 processed_signal_length=torch.tensor([chunk.shape[-1]], device=chunk.device),
-                cache_last_channel=self._cache[0],
-                cache_last_time=self._cache[1],
-                cache_last_channel_len=self._cache[2],
+                cache_last_channel=cache[0],
+                cache_last_time=cache[1],
+                cache_last_channel_len=cache[2],
                 keep_all_outputs=False,
                 previous_hypotheses=self._hypotheses,
                 previous_pred_out=None,
                 drop_extra_pre_encoded=-(-looked_back // self._model.subsampling),
                 return_transcription=True,
             )
-        self._cache, self._hypotheses = tuple(cache), hypotheses
-        self._recent = chunk[:, :, -self._look_back :]
+        self._cache, self._hypotheses = tuple(next_cache), hypotheses
+        self._recent = chunk[:, :, -encoder.streaming_cfg.pre_encode_cache_size[1] :]
         return Heard(new_tokens(hypotheses[0]), self._model.context[1] + 1)
 
     def _last_of_encoder(self) -> torch.nn.Module:
@@ -206,8 +216,7 @@ class CacheAwareDecoder:
 @contextmanager
 def _computing(model: NemotronModel, threads: int | None) -> Iterator[None]:
     """Around everything that computes: the engine's own threads, context and language, and no gradients."""
-    if threads is not None:
-        torch.set_num_threads(threads)  # of the calling thread
+    use_threads(threads)
     with torch.inference_mode():
         model.take()
         yield
@@ -227,7 +236,7 @@ def _by_pass(marks_ns: list[int]) -> list[list[int]]:
     return [marks_ns[start : start + size] for start in range(0, len(marks_ns), size)]
 
 
-def _by_part(passes: list[list[int]]) -> dict[str, int]:
-    """Durations by part, summed over passes, each given by the bounds of its parts."""
+def _by_part(passes: list[list[int]]) -> dict[str, tuple[int, ...]]:
+    """Durations by part, one for each pass, which is given by the bounds of its parts."""
     durations = [[end - start for start, end in pairwise(bounds)] for bounds in passes]
-    return {part: sum(one[number] for one in durations) for number, part in enumerate(_PARTS)}
+    return {part: tuple(one[number] for one in durations) for number, part in enumerate(_PARTS)}

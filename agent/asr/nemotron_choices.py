@@ -30,13 +30,15 @@ def language(known: Mapping[str, int] | None, wanted: str, model: str) -> str:
     """The key of the model's prompt dictionary that `wanted` means: itself, in any case; or for a bare language (`de`)
     its only region, its own (`de-DE`) or American English. A model without prompts (None) knows English only.
 
-    Raises TurnscopeError for anything else.
+    Raises TurnscopeError for anything else, and for a dictionary without languages.
     """
     base = wanted.partition("-")[0].lower()
     if known is None:
         if base != "en":
             raise TurnscopeError(f"The model {model} knows English (en) only, not {wanted!r}.")
         return "en"
+    if not known:
+        raise TurnscopeError(f"The model {model} is told the language, but its file names none: choose another file.")
     regions = [key for key in known if key.partition("-")[0].lower() == base]
     meant = [key for key in known if key.lower() == wanted.lower()]
     if not meant and wanted.lower() == base:

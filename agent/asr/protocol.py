@@ -16,9 +16,10 @@ ShouldStop = Callable[[], bool]
 class Transcript:
     """The text of an utterance so far, and what the step that made it cost.
 
-    `encoded_s` is the seconds of audio that the step put through the encoder; `tokens` the decoder positions it
-    evaluated. `passes_ns` are start and end of each pass over new sound (a chunk of a streaming model) and `parts_ns`
-    their durations by part, summed; both are empty where an engine does not tell.
+    `encoded_s` is the seconds of audio that the step put through the encoder. `tokens` measures what the step's
+    decoding did: the positions that an attention decoder evaluated, those of a draft included, or the tokens that a
+    transducer emitted, without blanks. `passes_ns` are start and end of each pass over new sound (a chunk of a
+    streaming model) and `parts_ns` durations by part, one entry per pass; both are empty where an engine does not tell.
     """
 
     text: str
@@ -27,7 +28,7 @@ class Transcript:
     encoded_s: float
     tokens: int
     passes_ns: tuple[tuple[int, int], ...] = ()
-    parts_ns: Mapping[str, int] = field(default_factory=dict[str, int])
+    parts_ns: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 class AsrStream(Protocol):
@@ -58,7 +59,9 @@ class AsrEngine(Protocol):
         """The first end of a chunk at or after `sample`; both are counts of samples from a stream's beginning."""
         ...
 
-    def open(self) -> AsrStream: ...
+    def open(self) -> AsrStream:
+        """A new stream. Computes nothing: what a model needs for it is made in the first step."""
+        ...
 
     def warm_up(self) -> None:
         """Run the streaming path once, so that the first utterance costs what the others do."""

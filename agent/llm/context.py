@@ -15,15 +15,16 @@ BATCH_TOKENS_ON_CPU, BATCH_TOKENS_ON_GPU = 128, 512  # beyond, larger prefill ba
 @dataclass(frozen=True)
 class ContextSettings:
     """`context_tokens` is the size of the KV cache (default: 2048 or what the model was trained for, whichever is
-    less). A call evaluates at most `batch_tokens`, in passes of at most `micro_batch_tokens` (default: the same)
-    through the graph. `threads` serve single tokens and `prefill_threads` larger batches; by default all cores but one,
-    and all. With `swa_full` the layers with a sliding window keep the keys and values of all tokens, so that the cache
-    can be rolled back anywhere; without it, of the window only. `verified_tokens` is how many tokens of a batch may be
-    followed by a choice of the next one.
+    less). A call evaluates at most `batch_tokens` (default: 128, 512 with layers on a GPU; never fewer than are
+    verified), in passes of at most `micro_batch_tokens` (default: the same) through the graph. `threads` serve single
+    tokens and `prefill_threads` larger batches; by default all cores but one, and all. With `swa_full` the layers with
+    a sliding window keep the keys and values of all tokens, so that the cache can be rolled back anywhere; without it,
+    of the window only. `verified_tokens` is how many tokens of a batch may be followed by a choice of the next one.
 
-    `flash_attention` is by default on with layers on a GPU and off on a CPU, where it is slower and its sums depend on
-    how a prompt is cut into batches. It is on too where several tokens are verified, because without it llama.cpp
-    computes a token in a batch not exactly as one alone (with it, with Q4_0 and Q8_0 weights on a CPU, to the bit).
+    `flash_attention` is by default off on a CPU, where it is slower and its sums depend on how a prompt is cut into
+    batches. With layers on a GPU it is on where llama.cpp finds that the device has it; so it is where several tokens
+    are verified, because without it llama.cpp computes a token in a batch not exactly as one alone (with it, with Q4_0
+    and Q8_0 weights on a CPU, to the bit).
     """
 
     context_tokens: int | None = None
@@ -42,7 +43,8 @@ class Context:
     def __init__(self, model: GgufModel, settings: ContextSettings) -> None:
         self.model = model
         self.tokens = _context_tokens(model, settings.context_tokens)
-        self.batch_tokens = settings.batch_tokens or (BATCH_TOKENS_ON_GPU if model.gpu_layers else BATCH_TOKENS_ON_CPU)
+        batch_tokens = settings.batch_tokens or (BATCH_TOKENS_ON_GPU if model.gpu_layers else BATCH_TOKENS_ON_CPU)
+        self.batch_tokens = max(batch_tokens, settings.verified_tokens)  # what is verified is evaluated at once
         # What must lie in the cache before a position for its evaluation to be right: a window, or everything.
         self.window_tokens = 0 if settings.swa_full else model.sliding_window_tokens
         self.handle = opened(model, self.parameters(settings))
@@ -58,10 +60,12 @@ class Context:
         params.n_batch = self.batch_tokens
         params.n_ubatch = min(settings.micro_batch_tokens or self.batch_tokens, self.batch_tokens)
         # Memory for a whole batch's logits is reserved otherwise.
-        params.n_outputs_max = min(settings.verified_tokens, self.batch_tokens)
+        params.n_outputs_max = settings.verified_tokens
         params.n_threads = settings.threads or max(1, usable_cores() - 1)
         params.n_threads_batch = settings.prefill_threads or usable_cores()
         params.swa_full = settings.swa_full
+        if self.model.gpu_layers == 0:
+            params.offload_kqv = params.op_offload = False  # nor does a GPU take the cache or single large operations
         params.flash_attn_type = _flash_attention(self.model, settings)
         if self.model.recurrent:
             params.n_rs_seq = settings.verified_tokens - 1  # states kept, so that drafted tokens can be taken back

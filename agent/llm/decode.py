@@ -9,6 +9,7 @@ from agent.llm.protocol import ShouldStop, Token
 from agent.llm.reply import Reply, Work
 from agent.llm.sampling import Sampler, Sampling
 from agent.llm.speculative import Draft, Drafter, added
+from agent.llm.stopping import never
 from agent.llm.thinking import ThoughtTags
 from profiling.trace.clock import Clock
 
@@ -34,7 +35,7 @@ class Decoder:
         self._thinker = Sampler(context, replace(sampling, one_paragraph=False))
         self._tags = [self._model.tokenize(text, special=True) for text in (tags.opening, tags.closing)]
         self._drafter = drafter
-        self._draft_tokens = min(draft_tokens, context.batch_tokens - 1)
+        self._draft_tokens = draft_tokens
         self.drafted = self.accepted = 0
 
     def restart(self, said: Sequence[Sequence[int]]) -> None:
@@ -45,7 +46,8 @@ class Decoder:
 
     def step(self, reply: Reply, should_stop: ShouldStop) -> list[Token]:
         """The tokens of an injected tag; or one token; or those of a draft that the model would have chosen, and the
-        one that it chooses after them. None when `should_stop` turned true in the evaluation: then the reply has ended.
+        one that it chooses after them. An empty list, and the reply has ended, when `should_stop` turned true in the
+        evaluation.
         """
         start_ns = self._clock.now_ns()
         cached = list(self._cache.tokens)
@@ -115,16 +117,12 @@ class Decoder:
         """Run the decode path once, behind what is in the cache, which is as before afterwards."""
         kept = len(self._cache.tokens)
         for _ in range(min(2, self._context.tokens - kept)):
-            self._cache.evaluate([token], _never)
+            self._cache.evaluate([token], never)
             self._speaker.sample()
         if self._drafter is not None and len(self._cache.tokens) < self._context.tokens:
-            self._drafter.draft([*self._cache.tokens, token], 1, _never)
+            self._drafter.draft([*self._cache.tokens, token], 1, never)
         self._cache.roll_back(kept)
 
     def close(self) -> None:
         self._speaker.close()
         self._thinker.close()
-
-
-def _never() -> bool:
-    return False

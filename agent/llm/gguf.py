@@ -157,6 +157,10 @@ class GgufModel:
         room = len(data) + 8
         tokens = (lib.llama_token * room)()
         count = lib.llama_tokenize(self.vocab, data, len(data), tokens, room, False, special)
+        if count < 0:  # a space that becomes "▁" may take three tokens, one for each of its bytes
+            room = -count
+            tokens = (lib.llama_token * room)()
+            count = lib.llama_tokenize(self.vocab, data, len(data), tokens, room, False, special)
         if count < 0:
             raise TurnscopeError(
                 f"llama.cpp cannot tokenise a text of {len(data)} bytes with {self.path}: {last_error()}."

@@ -78,7 +78,8 @@ class GgufHeader:
     """`values` are the settings (the first file's, where a model comes in several), `tensors` those of all files.
 
     Arrays of strings and long arrays, the vocabulary's, are not kept; `vocabulary` are the bytes that the tokens take
-    in the header, equal for equal vocabularies. Raises TurnscopeError for a header that is damaged.
+    in the header, equal for equal vocabularies. Raises TurnscopeError for a header that is damaged, and for a file that
+    cannot be read or is missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,13 +90,17 @@ class GgufHeader:
             self._read(part)
 
     def _read(self, path: Path) -> None:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            try:
+        try:
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 self._take(_Reader(data))
-            except (struct.error, KeyError) as error:
-                raise TurnscopeError(
-                    f"The header of {path} is damaged or of an unknown version: fetch the file again."
-                ) from error
+        except OSError as error:
+            raise TurnscopeError(
+                f"{path} cannot be read ({error.strerror}): give a GGUF file with all its parts beside it."
+            ) from error
+        except (struct.error, KeyError, OverflowError, ValueError) as error:  # ValueError: an empty file
+            raise TurnscopeError(
+                f"The header of {path} is damaged or of an unknown version: fetch the file again."
+            ) from error
 
     def _take(self, reader: "_Reader") -> None:
         _version, tensors, values = reader.number("I"), reader.number("Q"), reader.number("Q")
@@ -186,7 +191,7 @@ class _Reader:
 
     def tensor(self) -> Tensor:
         name = self.string()
-        shape = tuple(self.number("Q") for _ in range(self.number("I")))
+        shape = tuple(self.number("Q") for _ in range(self.number("I"))) or (1,)  # without dimensions: one element
         kind, _offset = self.number("I"), self.number("Q")
         elements, size = _BLOCKS.get(kind, (1, None))
         return Tensor(name, shape, None if size is None else shape[0] // elements * size)

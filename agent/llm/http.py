@@ -12,6 +12,7 @@ from agent.llm.http_request import GRACE_TOKENS, PromptEstimate, chat_body, refu
 from agent.llm.http_server import Refused, Server
 from agent.llm.protocol import Finished, Message, Prefill, ShouldStop, Token
 from agent.llm.sse import Stopped
+from agent.llm.stopping import never
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock
 from profiling.trace.timeline import Attribute
@@ -111,7 +112,7 @@ class HttpLlmEngine:
         if not asked or asked[-1].role != "user":
             asked.append(Message("user", "Hello."))
         reply = HttpReply(max_tokens=1)
-        for _ in self._request(reply, asked, 0, 1, _never, lambda figures, start, end: Token("", True, start, end)):
+        for _ in self._request(reply, asked, 0, 1, never, lambda figures, start, end: Token("", True, start, end)):
             continue
 
     def _answer(
@@ -189,13 +190,13 @@ class HttpLlmEngine:
                 without=without,
             )
             try:
-                with closing(self._server.chat(body, should_stop)) as chunks:
+                with closing(self._server.chat(body, messages, should_stop)) as chunks:
                     for chunk in chunks:
                         self._unknown_fields = without
                         yield chunk
                 return
             except Refused as refusal:
-                field = refused_field(refusal.message, without)
+                field = refused_field(refusal.told.fields, without)
                 if field is None:
                     raise
                 without.add(field)
@@ -209,7 +210,3 @@ def _attributes(replies: Sequence[HttpReply]) -> dict[str, Attribute]:
 def _displayed(name: str) -> str:
     """llama_cpp.server names a model by the path of its file."""
     return PurePosixPath(name).stem if name.endswith(".gguf") else name
-
-
-def _never() -> bool:
-    return False

@@ -86,8 +86,8 @@ class Chunk:
     def of(cls, data: Mapping[str, Any]) -> "Chunk":
         """Read an event's JSON object; parts that are absent or of an unexpected type say nothing."""
         choices = data.get("choices")
-        choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
-        delta = _mapping(choice.get("delta"))
+        choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
+        delta = mapping(choice.get("delta"))
         finish_reason = choice.get("finish_reason")
         return cls(
             content=_text(delta, "content"),
@@ -98,18 +98,18 @@ class Chunk:
 
 
 def _figures(data: Mapping[str, Any]) -> Figures:
-    usage, timings, metrics = (_mapping(data.get(key)) for key in ("usage", "timings", "metrics"))
+    usage, timings, metrics = (mapping(data.get(key)) for key in ("usage", "timings", "metrics"))
     if not (usage or timings or metrics):
         return _NOTHING
-    drafts = _mapping(metrics.get("speculative_decoding"))
+    drafts = mapping(metrics.get("speculative_decoding"))
     return Figures(
         prompt_tokens=_count(usage, "prompt_tokens"),
         cached_tokens=_first(
-            _count(_mapping(usage.get("prompt_tokens_details")), "cached_tokens"), _count(timings, "cache_n")
+            _count(mapping(usage.get("prompt_tokens_details")), "cached_tokens"), _count(timings, "cache_n")
         ),
         evaluated_tokens=_count(timings, "prompt_n"),
         output_tokens=_first(_count(usage, "completion_tokens"), _count(timings, "predicted_n")),
-        thought_tokens=_count(_mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
+        thought_tokens=_count(mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
         prefill_s=_first(_seconds(timings, "prompt_ms"), _seconds(metrics, "time_to_first_token_ms")),
         decode_s=_first(_seconds(timings, "predicted_ms"), _seconds(metrics, "generation_time_ms")),
         drafted_tokens=_first(_count(timings, "draft_n"), _count(drafts, "num_draft_tokens")),
@@ -117,7 +117,8 @@ def _figures(data: Mapping[str, Any]) -> Figures:
     )
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The JSON object that a value is; an empty one for other values."""
     return value if isinstance(value, dict) else {}
 
 

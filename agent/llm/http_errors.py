@@ -1,17 +1,13 @@
 """What went wrong at a language model's server, each as one sentence that says what to do."""
 
-import json
-import re
 import ssl
 from collections.abc import Sequence
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
-from typing import Any
 
 from agent.errors import TurnscopeError
+from agent.llm.http_told import Told, one_line
 from agent.llm.sse import NoConnection
 
-_QUOTED_CHARACTERS = 200
-_CONTEXT = re.compile(r"context[ _](length|size|window)|exceed_context", re.IGNORECASE)
 MODEL_SETTING, KEY_SETTING = "TURNSCOPE_LLM__SERVER_MODEL", "TURNSCOPE_LLM__API_KEY"
 
 
@@ -56,9 +52,9 @@ def foreign(url: str, sent: str) -> TurnscopeError:
     )
 
 
-def refused(url: str, status: int, message: str, *, location: str | None, has_key: bool) -> TurnscopeError:
+def refused(url: str, status: int, told: Told, *, location: str | None, has_key: bool) -> TurnscopeError:
     """An answer with another status than 200."""
-    said = f" ({message})" if message else ""
+    said = _quoted(told)
     if status in (401, 403):
         what = "does not accept the API key" if has_key else "wants an API key"
         return TurnscopeError(f"{url} {what}{said}: set {KEY_SETTING} to a valid one.")
@@ -66,8 +62,8 @@ def refused(url: str, status: int, message: str, *, location: str | None, has_ke
         return TurnscopeError(
             f"{url} answers from another address: give that one ({location or 'it does not say it'})."
         )
-    if _CONTEXT.search(message):
-        return overflow(url.removesuffix("/chat/completions"), message)
+    if told.overflow:
+        return overflow(url.removesuffix("/chat/completions"), told)
     if status in (404, 405):
         return TurnscopeError(
             f"{url} is not there, says the server ({status}{said}): correct the address, which ends in /v1 as a rule."
@@ -77,17 +73,17 @@ def refused(url: str, status: int, message: str, *, location: str | None, has_ke
     return TurnscopeError(f"{url} refuses the request ({status}{said}): look at the server's log.")
 
 
-def failed(url: str, message: str) -> TurnscopeError:
+def failed(url: str, told: Told) -> TurnscopeError:
     """An error that came within the stream."""
-    if _CONTEXT.search(message):
-        return overflow(url, message)
-    return TurnscopeError(f"{url} failed while it wrote its reply ({message}): look at the server's log.")
+    if told.overflow:
+        return overflow(url, told)
+    return TurnscopeError(f"{url} failed while it wrote its reply{_quoted(told)}: look at the server's log.")
 
 
-def overflow(url: str, message: str) -> ContextOverflow:
+def overflow(url: str, told: Told) -> ContextOverflow:
     return ContextOverflow(
-        f"The conversation does not fit into the context of the model at {url} ({message}): shorten the system prompt, "
-        "lower llm.max_tokens, or start the server with a larger context."
+        f"The conversation does not fit into the context of the model at {url}{_quoted(told)}: shorten the system "
+        "prompt, lower llm.max_tokens, or start the server with a larger context."
     )
 
 
@@ -109,28 +105,5 @@ def which_model(url: str, wanted: str | None, served: Sequence[str]) -> Turnscop
     return TurnscopeError(f"{url} does not serve the model {wanted!r}: set {MODEL_SETTING} to one of {names}.")
 
 
-def message_of(body: bytes) -> str:
-    """What the body of an error answer says, on one line and shortened; nothing for a page of HTML."""
-    text = body.decode("utf-8", errors="replace")
-    try:
-        return error_in(json.loads(text)) or one_line(text)
-    except (ValueError, RecursionError):
-        return "" if text.lstrip().startswith("<") else one_line(text)
-
-
-def error_in(data: Any) -> str | None:
-    """The message of a JSON error: OpenAI's {"error": {"message": ...}} or FastAPI's {"detail": ...}; None for what is
-    no error."""
-    while isinstance(data, dict):
-        inner = data.get("error") or data.get("detail") or data.get("message")
-        if inner is None:
-            return None
-        if not isinstance(inner, dict):
-            return one_line(inner if isinstance(inner, str) else json.dumps(inner))
-        data = inner
-    return None
-
-
-def one_line(text: str) -> str:
-    text = " ".join(text.split()).rstrip(".")
-    return text if len(text) <= _QUOTED_CHARACTERS else f"{text[: _QUOTED_CHARACTERS - 3]}..."
+def _quoted(told: Told) -> str:
+    return f" ({told.quote})" if told.quote else ""

@@ -63,9 +63,9 @@ def chat_body(
     } | {field: value for field, value in optional.items() if field not in without}
 
 
-def refused_field(message: str, without: Collection[str]) -> str | None:
-    """The field that a server's refusal is about, if it is one that can be left out and was not yet."""
-    return next((field for field in OPTIONAL_FIELDS if field in message and field not in without), None)
+def refused_field(named: Collection[str], without: Collection[str]) -> str | None:
+    """Of the fields that a server's refusal names, the one that can be left out and was not yet."""
+    return next((field for field in OPTIONAL_FIELDS if field in named and field not in without), None)
 
 
 class PromptEstimate:

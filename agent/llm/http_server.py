@@ -3,7 +3,7 @@
 import json
 import re
 import ssl
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from typing import Any
@@ -11,15 +11,18 @@ from urllib.parse import SplitResult, urlsplit
 
 from agent.errors import TurnscopeError
 from agent.llm import http_errors
-from agent.llm.http_chunk import Chunk, Figures
+from agent.llm.http_chunk import Chunk, Figures, mapping
 from agent.llm.http_errors import KEY_SETTING
-from agent.llm.protocol import ShouldStop
+from agent.llm.http_told import Told
+from agent.llm.protocol import Message, ShouldStop
 from agent.llm.sse import Connection, events
+from agent.llm.stopping import never
 from profiling.trace.clock import Clock
 
 _LAST_S = 2.0  # how long the figures that may follow the end of a reply are waited for
 _MAX_BODY_BYTES = 1 << 20
 _PRINTED = re.compile("[!-~]*")
+_USER = re.compile(r"^([a-z]+://)?.*@", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,11 @@ class ServedModel:
 
 
 class Refused(TurnscopeError):
-    """The server does not accept the request; `message` is what it says."""
+    """The server does not accept the request; `told` is what it tells of it."""
 
-    def __init__(self, sentence: str, message: str) -> None:
+    def __init__(self, sentence: str, told: Told) -> None:
         super().__init__(sentence)
-        self.message = message
+        self.told = told
 
 
 class Server:
@@ -66,12 +69,15 @@ class Server:
             raise http_errors.which_model(self.url, wanted, [entry["id"] for entry in served])
         return ServedModel(found[0]["id"], _context_tokens(found[0]) or self._context_of_llama_server())
 
-    def chat(self, body: Mapping[str, Any], should_stop: ShouldStop) -> Generator[Chunk, None, None]:
+    def chat(
+        self, body: Mapping[str, Any], messages: Sequence[Message], should_stop: ShouldStop
+    ) -> Generator[Chunk, None, None]:
         """The events of a completion as they arrive; the request goes out with the first `next`. Closing the iterator
-        closes the connection, which stops the server. Raises Stopped when `should_stop` turned true."""
+        closes the connection, which stops the server. Raises Stopped when `should_stop` turned true. Errors do not
+        quote the words of `messages`, those of the request."""
         with self._connection(should_stop) as connection:
             response = self._send(connection, "POST", f"{self._path}/chat/completions", body)
-            self._require_stream(response)
+            self._require_stream(response, messages)
             begun = finished = False
             try:
                 for event in events(response):
@@ -79,7 +85,7 @@ class Server:
                         if not finished:
                             yield Chunk("", "", "stop", Figures())
                         return
-                    chunk = self._chunk(event)
+                    chunk = self._chunk(event, messages)
                     begun = True
                     finished = finished or chunk.finish_reason is not None
                     yield chunk
@@ -88,11 +94,13 @@ class Server:
                 if not finished and isinstance(error, TimeoutError):
                     raise http_errors.silent(self.url, self._timeout_s) from None
         if not begun:
-            raise self._reason_for_no_reply(body, should_stop)
+            raise self._reason_for_no_reply(body, messages, should_stop)
         if not finished:
             raise http_errors.ended_early(self.url, begun=True)
 
-    def _reason_for_no_reply(self, body: Mapping[str, Any], should_stop: ShouldStop) -> TurnscopeError:
+    def _reason_for_no_reply(
+        self, body: Mapping[str, Any], messages: Sequence[Message], should_stop: ShouldStop
+    ) -> TurnscopeError:
         """Ask for one token without a stream: llama_cpp.server then says what it keeps to its log otherwise."""
         plain = {field: value for field, value in body.items() if field != "stream_options"}
         with self._connection(should_stop) as connection:
@@ -100,28 +108,28 @@ class Server:
             response = self._send(connection, "POST", path, plain | {"stream": False, "max_tokens": 1})
             content = self._body(response)
         if response.status != 200:
-            return self._refusal(f"{self.url}/chat/completions", response, content)
+            return self._refusal(f"{self.url}/chat/completions", response, content, messages)
         return http_errors.ended_early(self.url, begun=False)
 
     def _models(self) -> list[Mapping[str, Any]]:
         url = f"{self.url}/models"
-        with self._connection(_never) as connection:
+        with self._connection(never) as connection:
             response = self._send(connection, "GET", f"{self._path}/models")
             content = self._body(response)
             if response.status != 200:
-                raise self._refusal(url, response, content)
-        entries = _mapping(_json(content)).get("data")
+                raise self._refusal(url, response, content, [])
+        entries = mapping(_json(content)).get("data")
         if not isinstance(entries, list):
             raise http_errors.foreign(url, response.getheader("Content-Type") or "no list of models")
-        return [_mapping(entry) for entry in entries]
+        return [mapping(entry) for entry in entries]
 
     def _context_of_llama_server(self) -> int | None:
         """From its /props, beside /v1, for versions whose list of models does not tell it. None where there is no such
         page."""
-        with self._connection(_never) as connection:
+        with self._connection(never) as connection:
             response = self._send(connection, "GET", f"{self._path.removesuffix('/v1')}/props")
             content = self._body(response)
-        settings = _mapping(_mapping(_json(content)).get("default_generation_settings"))
+        settings = mapping(mapping(_json(content)).get("default_generation_settings"))
         return _positive(settings.get("n_ctx")) if response.status == 200 else None
 
     def _connection(self, should_stop: ShouldStop) -> Connection:
@@ -153,42 +161,47 @@ class Server:
         except (OSError, HTTPException) as error:
             raise http_errors.broken(self.url, error, self._timeout_s) from error
 
-    def _require_stream(self, response: HTTPResponse) -> None:
+    def _require_stream(self, response: HTTPResponse, messages: Sequence[Message]) -> None:
         if response.status != 200:
-            raise self._refusal(f"{self.url}/chat/completions", response, self._body(response))
+            raise self._refusal(f"{self.url}/chat/completions", response, self._body(response), messages)
         kind = (response.getheader("Content-Type") or "no content type").partition(";")[0]
         if kind != "text/event-stream":
-            if message := http_errors.error_in(_json(self._body(response))):
-                raise http_errors.failed(self.url, message)
+            if told := Told.of_json(_json(self._body(response)), messages):
+                raise http_errors.failed(self.url, told)
             raise http_errors.foreign(self.url, f"{kind} in place of an event stream")
 
-    def _refusal(self, url: str, response: HTTPResponse, content: bytes) -> TurnscopeError:
-        message = http_errors.message_of(content)
+    def _refusal(self, url: str, response: HTTPResponse, content: bytes, messages: Sequence[Message]) -> TurnscopeError:
+        told = Told.of_body(content, messages)
         sentence = http_errors.refused(
-            url, response.status, message, location=response.getheader("Location"), has_key=bool(self._headers)
+            url, response.status, told, location=response.getheader("Location"), has_key=bool(self._headers)
         )
         if response.status in (400, 422) and not isinstance(sentence, http_errors.ContextOverflow):
-            return Refused(str(sentence), content.decode("utf-8", errors="replace"))
+            return Refused(str(sentence), told)
         return sentence
 
-    def _chunk(self, event: str) -> Chunk:
+    def _chunk(self, event: str, messages: Sequence[Message]) -> Chunk:
         data = _json(event)
         if not isinstance(data, dict):
             raise http_errors.foreign(self.url, "an event that is no JSON object")
-        if message := http_errors.error_in(data):
-            raise http_errors.failed(self.url, message)
+        if told := Told.of_json(data, messages):
+            raise http_errors.failed(self.url, told)
         return Chunk.of(data)
 
 
 def _split(url: str) -> SplitResult:
+    shown = re.sub("[?#].*", "", _USER.sub(r"\1", url))  # without what may be secret
+    if "@" in re.split("[/?#]", url.partition("//")[2])[0]:
+        raise TurnscopeError(
+            f"The address of a server holds no name and password: give {shown}, and the key in {KEY_SETTING}."
+        )
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port or an IPv6 address that is none
         usable = False
         parts = SplitResult("", "", "", "", "")
-    if not usable or not _PRINTED.fullmatch(url) or parts.username or parts.query or parts.fragment:
-        raise TurnscopeError(f"{url!r} is not the address of a server: give http://HOST:PORT/v1, or https://HOST/v1.")
+    if not usable or not _PRINTED.fullmatch(url) or parts.query or parts.fragment:
+        raise TurnscopeError(f"{shown!r} is not the address of a server: give http://HOST:PORT/v1, or https://HOST/v1.")
     return parts
 
 
@@ -206,7 +219,7 @@ def _aliases(entry: Mapping[str, Any]) -> list[Any]:
 
 def _context_tokens(entry: Mapping[str, Any]) -> int | None:
     """As vLLM and as llama-server tell it in the list of models."""
-    return _positive(entry.get("max_model_len")) or _positive(_mapping(entry.get("meta")).get("n_ctx"))
+    return _positive(entry.get("max_model_len")) or _positive(mapping(entry.get("meta")).get("n_ctx"))
 
 
 def _positive(value: Any) -> int | None:
@@ -218,11 +231,3 @@ def _json(content: bytes | str) -> Any:
         return json.loads(content)
     except (ValueError, RecursionError):
         return None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _never() -> bool:
-    return False

@@ -15,6 +15,7 @@ from agent.llm.protocol import Finished, Message, Prefill, ShouldStop, Token
 from agent.llm.reply import Reply
 from agent.llm.sampling import Sampling
 from agent.llm.speculative import Drafter, is_same_file, open_drafter
+from agent.llm.stopping import never
 from agent.llm.thinking import CHANNEL, THINK, ThoughtTags
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock
@@ -25,12 +26,12 @@ class LlamaEngine:
     """One model, one context, one generation at a time: a new one ends an older one that is still suspended.
 
     `context_tokens`, `batch_tokens`, `micro_batch_tokens`, `threads`, `prefill_threads`, `flash_attention` and
-    `swa_full` are those of `ContextSettings`, `gpu_layers` is that of `GgufModel`. `thinking` says how to render a
-    conversation until `generate` knows. `draft` is the GGUF file that drafts `draft_tokens` at a time: a smaller model
-    with the same vocabulary, the model's multi-token heads, or its own file when that has some; the reply is the same
-    as without. `temperature` 0 is greedy. The same conversation gives the same reply: the seed starts anew with each.
-    Raises TurnscopeError for a file or a setting that cannot serve. `weights_bytes`, `parameters`, `context_tokens` and
-    `weight_bytes_per_token` (None where it is not known) describe the model.
+    `swa_full` are those of `ContextSettings`, `gpu_layers` and `main_gpu` those of `GgufModel`. `thinking` says how to
+    render a conversation until `generate` knows. `draft` is the GGUF file that drafts `draft_tokens` at a time: a
+    smaller model with the same vocabulary, the model's multi-token heads, or its own file when that has some; the reply
+    is the same as without. `temperature` 0 is greedy. The same conversation gives the same reply: the seed starts anew
+    with each. Raises TurnscopeError for a file or a setting that cannot serve. `weights_bytes`, `parameters`,
+    `context_tokens` and `weight_bytes_per_token` (None where it is not known) describe the model.
 
     **Thinking.** A model with Gemma's `<|channel>` thinks when its template asks it to, others because `<think>` is put
     into their mouth. Templates drop thoughts and empty channels from the history, so that what the KV cache holds of a
@@ -100,7 +101,7 @@ class LlamaEngine:
         )
         self._drafter: Drafter | None = None
         if draft is not None:
-            self._drafter = open_drafter(draft, self._context, settings, gpu_layers=gpu_layers)
+            self._drafter = open_drafter(draft, self._context, settings, gpu_layers=gpu_layers, main_gpu=main_gpu)
         self._cache = KvCache(self._context, self._drafter.evaluated if self._drafter else None)
         self._prompts = PromptTokenizer(self._gguf, self._cache)
         self._tags = _thought_tags(self._gguf)
@@ -167,7 +168,7 @@ class LlamaEngine:
         """See the protocol. These messages, examples among them, do not count as said: a reply may repeat their
         words."""
         self._prompts.opening = list(messages)
-        self.prefill(messages, should_stop=_never)
+        self.prefill(messages, should_stop=never)
         self._decoder.warm_up(self._gguf.tokenize("a", special=False)[0])
 
     def prompt_tokens(self, messages: Sequence[Message]) -> int:
@@ -216,6 +217,12 @@ class LlamaEngine:
 
     def _require_room(self, prompt_tokens: int, thinking_tokens: int) -> None:
         needed = prompt_tokens + self._thought_room(thinking_tokens) + 1
+        if prompt_tokens < self.context_tokens < needed:
+            raise TurnscopeError(
+                f"A thought of {thinking_tokens} tokens does not fit beside a conversation of {prompt_tokens} into the "
+                f"context of {self.model}, which has {self.context_tokens}: lower the thinking budget, shorten "
+                "the system prompt, or choose a larger context."
+            )
         if needed > self.context_tokens:
             raise TurnscopeError(
                 f"The conversation needs {needed} tokens, but the context of {self.model} has {self.context_tokens}: "
@@ -227,7 +234,3 @@ def _thought_tags(model: GgufModel) -> ThoughtTags:
     """Gemma's where the vocabulary has a token for each of them."""
     known = all(len(model.tokenize(text, special=True)) == 1 for text in (CHANNEL.opening, CHANNEL.closing))
     return CHANNEL if known else THINK
-
-
-def _never() -> bool:
-    return False

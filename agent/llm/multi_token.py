@@ -20,7 +20,8 @@ from agent.errors import TurnscopeError
 from agent.llm.bytes_read import BytesRead
 from agent.llm.context import Context, ContextSettings, opened
 from agent.llm.gguf import GgufModel, last_error
-from agent.llm.speculative import Draft, ShouldStop, require_same_vocabulary
+from agent.llm.protocol import ShouldStop
+from agent.llm.speculative import Draft, require_same_vocabulary
 
 _GEMMA, _GEMMA_HEADS = "gemma4", "gemma4-assistant"
 _WITH_HEADS = (  # the architectures whose heads llama.cpp evaluates; it passes over those of others

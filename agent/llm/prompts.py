@@ -8,6 +8,7 @@ from typing import Any
 from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
 from agent.errors import TurnscopeError
+from agent.llm.echo import has_echo
 from agent.llm.protocol import Message
 
 SYSTEM_PROMPT = (
@@ -81,11 +82,11 @@ class ChatTemplate:
         try:
             return Jinja2ChatFormatter(template, self._eos, self._bos, add_generation_prompt=reply)
         except Exception as error:  # the file's text may fail in any way
-            raise self._unusable(error) from error
+            raise self._unusable(str(error)) from error
 
-    def _unusable(self, error: Exception) -> TurnscopeError:
+    def _unusable(self, reason: str) -> TurnscopeError:
         return TurnscopeError(
-            f"The chat template of {self._name} cannot be rendered ({' '.join(str(error).split())}): give a GGUF file "
+            f"The chat template of {self._name} cannot be rendered ({' '.join(reason.split())}): give a GGUF file "
             "with a working template."
         )
 
@@ -136,4 +137,5 @@ class ChatTemplate:
         try:
             return formatter(messages=rows, enable_thinking=thinking).prompt
         except Exception as error:  # the template is a program from the file and may fail in any way
-            raise self._unusable(error) from error
+            quotes = has_echo(str(error), messages)
+            raise self._unusable(type(error).__name__ if quotes else str(error)) from error

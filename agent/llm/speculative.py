@@ -6,7 +6,7 @@ logits, and a draft decides only whether they are there already. (https://arxiv.
 when it equals the choice, which is the same for greedy decoding and simpler with penalties.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -17,9 +17,8 @@ from agent.llm.context import Context, ContextSettings
 from agent.llm.gguf import GgufModel, require_gguf
 from agent.llm.gguf_header import GgufHeader
 from agent.llm.kv_cache import KvCache
+from agent.llm.protocol import ShouldStop
 from agent.llm.sampling import Sampler, Sampling
-
-ShouldStop = Callable[[], bool]
 
 
 @dataclass
@@ -107,14 +106,17 @@ def is_same_file(draft: Path, path: Path) -> bool:
     return draft.exists() and path.exists() and draft.samefile(path)
 
 
-def open_drafter(draft: Path, target: Context, settings: ContextSettings, *, gpu_layers: int | None) -> Drafter:
+def open_drafter(
+    draft: Path, target: Context, settings: ContextSettings, *, gpu_layers: int | None, main_gpu: int | None
+) -> Drafter:
     """What drafts for `target`: the multi-token head of its own file, when `draft` is that file; those of a file that
-    holds heads alone; or another model. Raises TurnscopeError for a file that cannot."""
+    holds heads alone; or another model. `gpu_layers` and `main_gpu` are those of `GgufModel`, for what is loaded
+    besides. Raises TurnscopeError for a file that cannot."""
     from agent.llm.multi_token import MultiTokenHead  # it rests on calls that llama-cpp-python calls experimental
 
     if is_same_file(draft, target.model.path):
         return MultiTokenHead(target.model, target, settings)
     require_gguf(draft)
     heads_only = GgufHeader(draft).has_only_heads
-    model = GgufModel(draft, gpu_layers=gpu_layers, multi_token_heads=heads_only)
+    model = GgufModel(draft, gpu_layers=gpu_layers, main_gpu=main_gpu, multi_token_heads=heads_only)
     return (MultiTokenHead if heads_only else DraftModel)(model, target, settings)

@@ -16,11 +16,13 @@ from typing import Any
 
 import torch
 
+from agent.device_times import moments
 from agent.errors import TurnscopeError
+from agent.pytorch import use_threads
 from agent.tts.protocol import Patch, Setup, ShouldStop
 from agent.tts.voxcpm_checkpoint import VoxCPM2Model, load
 from agent.tts.voxcpm_stream import PATCH_PARTS, SETUP_PARTS, PhraseStream
-from agent.tts.voxcpm_timing import Lap, Stopwatch, by_part, stopwatch
+from agent.tts.voxcpm_timing import Lap, Stopwatch, by_part
 from agent.tts.voxcpm_voice import Prompt, Voice
 from agent.tts.word_times import word_ends
 from profiling.trace import vocabulary as v
@@ -38,10 +40,11 @@ class VoxCpmEngine:
     another engine on the same model.
 
     **What the times cover.** Set-up ends where prefill does, and the first patch begins there; it has no stop check and
-    no step of the language models, whose parts are 0. A later patch begins when the consumer asks for it, with the stop
-    check and the two steps that follow the patch before. So the time that the consumer holds the generator is no
-    patch's. The stop check that ends a phrase is not recorded; a phrase that reaches its cap ends without one. Part by
-    part, the times sum to their interval. `Setup.units` counts the text tokens of the phrase itself.
+    no step of the language models, whose parts are 0. A later patch begins when the consumer asks for it, on a GPU when
+    the device gets to it, with the stop check and the two steps that follow the patch before. So the time that the
+    consumer holds the generator is no patch's. The stop check that ends a phrase is not recorded; a phrase that reaches
+    its cap ends without one. Part by part, the times sum to their interval. `Setup.units` counts the text tokens of the
+    phrase itself.
 
     **Where words end** is an estimate: the phrase's audio shared by the words' letters, since the model does not tell.
     """
@@ -68,8 +71,10 @@ class VoxCpmEngine:
         """Load a checkpoint directory onto `device`, or take a model that is loaded (several engines may share one;
         `device` and `compiled` are then those of the model).
 
-        `threads` are PyTorch's, for the whole process. `diffusion_steps` (2 to 100) are Euler steps per patch,
-        `guidance` (0 to 10) the weight of classifier-free guidance. `voice` describes the voice in words; the
+        `threads` are PyTorch's, of whichever thread the phrase is computed on. `diffusion_steps` (2 to 100) are Euler
+        steps per patch. `guidance` (0 to 10) is the weight of classifier-free guidance: at 1 the diffusion follows what
+        the language models made of the text, beyond it is pushed further that way, and at 0 it ignores them and with
+        them the text. `voice` describes the voice in words; the
         recordings are described at `Voice`. A phrase sounds the same whenever it is said: its noise starts with `seed`.
         `max_patches` bounds a phrase beside the library's own cap, 6 patches per text token and 10 more. `normalize`
         runs the library's text normaliser. Raises TurnscopeError for settings that do not serve, for a checkpoint that
@@ -78,8 +83,6 @@ class VoxCpmEngine:
         _check_settings(threads, diffusion_steps, guidance, seed, max_patches, normalize)
         self._voice = Voice(voice, reference_wav, prompt_wav, prompt_text)
         self._voice.check()
-        if threads is not None:
-            torch.set_num_threads(threads)
         if isinstance(checkpoint, VoxCPM2Model):
             self.model, self._model = name or "voxcpm2", checkpoint
         else:
@@ -92,6 +95,7 @@ class VoxCpmEngine:
         }
         self._prompt = None if self._voice.is_recorded else Prompt(None)  # encoded when first needed
         self._clock = clock
+        self._threads = threads
         self._diffusion_steps = diffusion_steps
         self._guidance = guidance
         self._seed = seed
@@ -103,7 +107,8 @@ class VoxCpmEngine:
         without that patch; during set-up there is no Setup. Raises TurnscopeError when the phrase and the voice prompt
         do not fit the model's KV cache."""
         PhraseStream.end_open(self._model)
-        watch = stopwatch(self._clock, torch.device(self._model.device))
+        use_threads(self._threads)
+        watch = Stopwatch(moments(torch.device(self._model.device), self._clock))
         phrase = self._readable(text, watch)
         if not phrase:
             yield self._setup(watch.stop(), 0, word_ends(text, "", [0]))
@@ -114,6 +119,7 @@ class VoxCpmEngine:
         with closing(self._open(phrase, tokens, watch, should_stop)) as stream:
             for number in range(stream.max_patches):
                 if number > 0:
+                    use_threads(self._threads)  # others may have computed on this thread meanwhile
                     watch.begin("stop_check")
                 samples = stream.next_patch()
                 if samples is None:

@@ -5,27 +5,25 @@ weights in the model. Here every name and shape is compared with those of a mode
 config.json, without memory for its weights, before any weight is read.
 """
 
-import contextlib
 import importlib.util
-import io
 import json
 import re
-import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
-from transformers.utils import logging as transformers_logging
+from transformers import LlamaTokenizerFast
 
 from agent import devices
 from agent.errors import TurnscopeError
+from agent.pytorch import is_out_of_memory
+from agent.quiet import quiet
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
+with quiet():
     from voxcpm import VoxCPM
     from voxcpm.model import voxcpm2
     from voxcpm.model.voxcpm2 import VoxCPM2Model, VoxCPMConfig
@@ -34,11 +32,26 @@ with warnings.catch_warnings():
 ARCHITECTURE = "voxcpm2"
 _MAIN_FILES = ("model.safetensors", "pytorch_model.bin")  # in the library's order of preference
 _VAE_FILES = ("audiovae.safetensors", "audiovae.pth")
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+_TOKENIZER_FILES = ("tokenizer.json", _TOKENIZER_CONFIG)
 _VAE_PREFIX = "audio_vae."
 _FETCH = "fetch the model again with `turnscope models fetch voxcpm2`"
 
+
+class _TokenizerLoader:
+    """Reads also the form in which the released tokenizer_config.json has `extra_special_tokens`: a list, where this
+    version of transformers expects a mapping. What the list names is in tokenizer.json."""
+
+    @staticmethod
+    def from_pretrained(folder: str) -> LlamaTokenizerFast:
+        config = json.loads((Path(folder) / _TOKENIZER_CONFIG).read_text(encoding="utf-8"))
+        listed = isinstance(config.get("extra_special_tokens"), list)
+        corrected: dict[str, Any] = {"extra_special_tokens": {}} if listed else {}
+        return LlamaTokenizerFast.from_pretrained(folder, **corrected)
+
+
 voxcpm2.tqdm = iter  # the library draws a progress bar for every phrase and has no switch for it
+voxcpm2.LlamaTokenizerFast = _TokenizerLoader
 
 
 def load(folder: Path, device: str, *, compiled: bool = False) -> VoxCPM2Model:
@@ -53,12 +66,12 @@ def load(folder: Path, device: str, *, compiled: bool = False) -> VoxCPM2Model:
     try:
         with quiet():
             voxcpm = VoxCPM.from_pretrained(str(folder), load_denoiser=False, optimize=compiled, device=device)
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise TurnscopeError(
-            f"There is not enough memory on {device} for the model {folder}: close what else runs there, or choose "
-            "another device."
-        ) from error
     except Exception as error:  # the libraries below raise their own and plain ones
+        if is_out_of_memory(error):
+            raise TurnscopeError(
+                f"There is not enough memory on {device} for the model {folder}: close what else runs there, or choose "
+                "another device."
+            ) from error
         raise TurnscopeError(f"The model {folder} cannot be loaded ({_first_line(error)}); {_FETCH}.") from error
     model = cast(VoxCPM2Model, voxcpm.tts_model)
     if compiled and not hasattr(model, "_feat_encoder_raw"):
@@ -89,20 +102,6 @@ def skeleton(config: Mapping[str, Any]) -> VoxCPM2Model:
     no_tokenizer: Any = _NoTokenizer()
     with quiet(), torch.device("meta"):
         return VoxCPM2Model(settings, no_tokenizer, AudioVAEV2(config=vae_settings), device="cpu")
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keep what the libraries print, log and warn about from the terminal."""
-    verbosity = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    sink = io.StringIO()
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
 
 
 class _NoTokenizer:

@@ -75,7 +75,7 @@ def _details(f: TurnFacts, say: _Words) -> Iterator[tuple[str, str]]:
     """What only some engines tell; an empty line is left out."""
     if f.llm_weight_bytes is not None and f.llm_kv_bytes is not None:
         weights, kv = f.llm_weight_bytes / 1e6, f.llm_kv_bytes / 1e6
-        yield "reads", f"{weights:,.0f} MB of weights per token, {kv:,.1f} MB of KV cache for the last one"
+        yield "reads", f"{weights:,.0f} MB of weights per token, up to {kv:,.1f} MB of KV cache"
     if f.llm_drafted_tokens:
         yield "drafts", f"{say.number(f.llm_accepted_tokens)} of {f.llm_drafted_tokens:,.0f} drafted tokens were taken"
     yield "ASR parts", _parts(f.asr_parts_ns, say)

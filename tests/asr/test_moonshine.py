@@ -214,6 +214,12 @@ def test_stray_quotes_and_spaces_go() -> None:
     assert tidy('He said "no" twice.') == 'He said "no" twice.'
 
 
+@pytest.mark.parametrize("chunk_ms", [9, 0, -320])
+def test_a_chunk_of_no_length_is_a_sentence(chunk_ms: int) -> None:
+    with pytest.raises(TurnscopeError, match=rf"A chunk of {chunk_ms} ms is too short: choose 10 ms or more\."):
+        MoonshineEngine(models.locate("moonshine-base-en"), chunk_ms=chunk_ms)
+
+
 def copied(folder: Path) -> Path:
     return Path(shutil.copytree(models.locate("moonshine-base-en"), folder / "moonshine-base-en"))
 

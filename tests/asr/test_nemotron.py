@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from agent.asr.nemotron import NemotronEngine
 from agent.asr.nemotron_choices import CHUNKS_MS
@@ -172,6 +173,48 @@ def test_every_pass_and_its_parts_are_timed(sound: Samples) -> None:
     assert (step.start_ns, len(step.passes_ns)) == (ms, (len(sound) - 4040) // 5120 + 1)
     assert step.passes_ns[:2] == ((2 * ms, 5 * ms), (6 * ms, 9 * ms))
     assert step.end_ns == step.passes_ns[-1][1] + ms
-    count = len(step.passes_ns)
-    assert step.parts_ns == {"features": count * ms, "encoder": count * ms, "decoder": count * ms}
-    assert engine.open().step(NOTHING, never).parts_ns == {"features": 0, "encoder": 0, "decoder": 0}
+    each = (ms,) * len(step.passes_ns)
+    assert step.parts_ns == {"features": each, "encoder": each, "decoder": each}
+    assert engine.open().step(NOTHING, never).parts_ns == {"features": (), "encoder": (), "decoder": ()}
+
+
+@pytest.mark.parametrize("mode", ["cache-aware", "buffered"])
+def test_opening_a_stream_computes_nothing(sound: Samples, mode: str) -> None:
+    """It happens where the conversation runs; what a stream needs is made by its first step."""
+
+    class Computed(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            calls.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    engine, calls, threads = tiny_engine(mode=mode), [], torch.get_num_threads()
+    engine._threads = threads + 1
+    with Computed():
+        opened = engine.open()
+        assert calls == [] and torch.get_num_threads() == threads
+        engine._threads = opened._threads = None
+        opened.step(sound[:5_000], never)
+        assert calls
+
+
+@pytest.mark.parametrize("where", ["preprocessor", "encoder", "joint.joint_net"])
+def test_a_stream_that_has_failed_says_so_again(sound: Samples, where: str) -> None:
+    """What it has not heard would be a hole in its transcript; other streams are not touched."""
+    engine = tiny_engine()
+    expected = stream(engine, sound)[-1].text
+    opened, other = engine.open(), engine.open()
+    opened.step(sound[:20_000], never)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("out of order")
+
+    hook = tiny_library().get_submodule(where).register_forward_pre_hook(fail)
+    try:
+        with pytest.raises(RuntimeError, match="out of order"):
+            opened.step(sound[20_000:40_000], never)
+    finally:
+        hook.remove()
+    for again in (opened.step, opened.finalize, opened.finalize):
+        with pytest.raises(RuntimeError, match="out of order"):
+            again(sound[40_000:], never)
+    assert other.finalize(sound, never).text == expected

@@ -1,5 +1,6 @@
 """Which way Nemotron's engine is set up: language, chunk, model without prompts, threads, and the buffered mode."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,13 +62,24 @@ def test_engines_of_other_chunks_and_languages_share_a_model(sound: Samples) -> 
 
 
 def test_threads_are_the_engines_own(sound: Samples) -> None:
-    before = torch.get_num_threads()
-    try:
-        for threads in (2, 1):
-            NemotronEngine(tiny_library(), clock=SystemClock(), threads=threads).open().step(sound[:5000], never)
-            assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
+    """Of whichever thread a step runs on, and whatever another engine has set there meanwhile."""
+    before, seen = torch.get_num_threads(), []
+    hook = tiny_library().encoder.register_forward_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
+    engines = [
+        NemotronEngine(tiny_library(), clock=SystemClock(), threads=threads, chunk_ms=560) for threads in (2, 1, None)
+    ]
+    assert torch.get_num_threads() == before
+    with ThreadPoolExecutor(1) as worker:
+        opened = [engine.open() for engine in engines]
+        for start in (0, 8_000):
+            for one in opened:
+                worker.submit(one.step, sound[start : start + 8_000], never).result()
+        worker.submit(torch.set_num_threads, 2).result()
+        worker.submit(opened[1].finalize, sound[16_000:16_001], never).result()
+        worker.submit(torch.set_num_threads, before).result()
+    hook.remove()
+    assert seen == [2, 1, 1] * (len(seen) // 3) + [1] and len(seen) == 4
+    assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize("chunk_ms", CHUNKS_MS)

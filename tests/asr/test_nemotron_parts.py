@@ -1,19 +1,15 @@
-"""The parts of Nemotron's engine: features of a stream, text of tokens that keep coming, moments on a GPU."""
+"""The parts of Nemotron's engine: features of a stream, and text of tokens that keep coming."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from agent.asr.nemotron_features import FeatureStream
 from agent.asr.nemotron_text import GrowingText
-from agent.asr.nemotron_times import CudaMoments, HostMoments, moments
 from tests.asr.nemotron_tools import tiny_engine, tiny_library
-from tests.fakes.ticking import TickingClock
 from tests.tiny_models.nemotron import babble
 
 
@@ -68,44 +64,3 @@ def test_what_comes_in_pieces_is_joined() -> None:
         seen.append(str(text))
     assert seen[:5] == ["h", "hi", "hi <", "hi <en-", "hi"]
     assert seen[5:] == ["hi.", "hi.", "hi.", "hi.", "hi.", "hi. 你", "hi. 你 you"]
-
-
-@dataclass
-class FakeEvent:
-    """An event of a device whose clock runs beside the host's."""
-
-    enable_timing: bool
-    ms: float = 0.0
-
-    def record(self, stream: str) -> None:
-        assert stream == "the stream of cuda:1"
-        FakeEvent.now += 2.5
-        self.ms = FakeEvent.now
-
-    def synchronize(self) -> None:
-        FakeEvent.synchronized += 1
-
-    def elapsed_time(self, later: "FakeEvent") -> float:
-        return later.ms - self.ms
-
-
-FakeEvent.now, FakeEvent.synchronized = 1000.0, 0
-
-
-def test_moments_on_a_gpu_are_tied_to_the_hosts_clock_by_one_synchronisation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"the stream of {device}")
-    clock = TickingClock()
-    times = moments(torch.device("cuda:1"), clock)
-    assert isinstance(times, CudaMoments)
-    marks = [times.mark(), times.mark()]
-    assert clock.ns == 0
-    resolved = times.resolve(marks)
-    assert FakeEvent.synchronized == 1
-    assert resolved == [clock.ns - 5_000_000, clock.ns - 2_500_000]
-
-
-def test_moments_on_a_cpu_are_the_hosts_clock() -> None:
-    times = moments(torch.device("cpu"), TickingClock())
-    assert isinstance(times, HostMoments)
-    assert times.resolve([times.mark(), times.mark()]) == [1_000_000, 2_000_000]

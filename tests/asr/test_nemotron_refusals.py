@@ -1,13 +1,16 @@
 """What Nemotron's engine refuses, in one sentence each, and that it loads without a word and without the network."""
 
+import errno
 import io
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from agent.asr.nemotron import NemotronEngine
 from agent.asr.nemotron_choices import CHUNKS_MS, language
@@ -86,8 +89,50 @@ def test_weights_that_are_damaged(tmp_path: Path) -> None:
     )
 
 
+def test_a_temporary_folder_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library unpacks the file there, for which a fresh copy of it does no good."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tarfile, "copyfileobj", full)
+    sentence = refusal(tiny_file())
+    assert sentence.startswith(f"The temporary folder {tempfile.gettempdir()} has no room for the model {tiny_file()}")
+    assert "TMPDIR" in sentence and "fetch" not in sentence
+
+
+def test_no_temporary_folder_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    file = tiny_file()
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    sentence = refusal(file)
+    assert "there is none with room: free some, or let TMPDIR name" in sentence and "fetch" not in sentence
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory")]
+)
+def test_memory_that_is_short(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def short(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(torch, "load", short)
+    sentence = refusal(tiny_file())
+    assert sentence.startswith(f"There is not enough memory on cpu for the model {tiny_file()}: close what else")
+
+
+def test_a_file_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(tarfile, "open", forbidden)
+    assert refusal(tiny_file()) == f"The file {tiny_file()} may not be read: change its permissions."
+
+
 def test_a_chunk_that_no_model_has() -> None:
-    for chunk_ms in (0, 100, 640, -80):
+    for chunk_ms in (0, 40, 100, 640, 2000, 10**9, -80):
         with pytest.raises(TurnscopeError, match=r"There is no chunk of .* ms: choose 80, 160, 320, 560 or 1120\."):
             tiny_engine(chunk_ms)
 
@@ -135,6 +180,14 @@ def test_a_language_that_the_model_does_not_know() -> None:
 )
 def test_a_bare_language_where_it_is_clear_which(wanted: str, meant: str) -> None:
     assert language(LANGUAGES, wanted, "any") == meant
+
+
+def test_a_prompt_model_whose_file_names_no_language(tmp_path: Path) -> None:
+    library: Any = build_nemotron(tmp_path)
+    library.cfg.model_defaults.prompt_dictionary = {}
+    assert refusal(library, name="odd") == (
+        "The model odd is told the language, but its file names none: choose another file."
+    )
 
 
 def test_another_language_than_english_without_prompts(tmp_path: Path) -> None:

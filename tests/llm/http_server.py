@@ -12,6 +12,7 @@ from typing import Any
 
 from agent.llm.http import HttpLlmEngine
 from agent.llm.protocol import Message
+from profiling.trace.clock import NS_PER_S
 from tests.fakes.ticking import TickingClock, never
 from tests.llm.reading import Read, read
 
@@ -53,6 +54,7 @@ class FakeServer:
     props: Answer = field(default_factory=lambda: page("", 404))
     asked: list[Any] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    hanging: threading.Event = field(default_factory=threading.Event)  # an answer has come to its HANG
     gone: threading.Event = field(default_factory=threading.Event)  # the client closed a connection in a HANG
 
     def answer(self, path: str) -> Answer:
@@ -104,6 +106,7 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
                     if part is CUT:
                         return
                     if part is HANG:
+                        fake.hanging.set()
                         self.connection.recv(1)
                         fake.gone.set()
                         return
@@ -137,6 +140,19 @@ def _encoded(part: Any) -> bytes:
 def event(content: str | None = None, *, thought: str | None = None, finish: str | None = None, **more: Any) -> Event:
     delta = {name: text for name, text in (("content", content), ("reasoning_content", thought)) if text is not None}
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
+
+
+class PassingClock(TickingClock):
+    """Moves on by minutes whenever it is read while the server hangs."""
+
+    def __init__(self, server: FakeServer) -> None:
+        super().__init__()
+        self._server = server
+
+    def now_ns(self) -> int:
+        if self._server.hanging.is_set():
+            self.ns += 100 * NS_PER_S
+        return super().now_ns()
 
 
 def engine(server: FakeServer, **settings: Any) -> HttpLlmEngine:

@@ -10,6 +10,7 @@ import llama_cpp
 import pytest
 
 from agent.errors import TurnscopeError
+from agent.llm.context import ContextSettings
 from agent.llm.llama import LlamaEngine
 from agent.llm.protocol import Message
 from tests.fakes.ticking import TickingClock, never
@@ -113,6 +114,29 @@ def test_all_layers_go_to_a_gpu_that_is_there(tmp_path: Path, monkeypatch: pytes
 def test_settings_change_no_word(tmp_path: Path, settings: dict[str, int]) -> None:
     engine = load(write_scripted(tmp_path / "m.gguf", ANSWER), **settings)
     assert say(engine).text == " yes no" and say(engine).text == " yes no"
+
+
+def test_without_layers_on_a_gpu_it_gets_no_work(tmp_path: Path) -> None:
+    engine = load(write_scripted(tmp_path / "m.gguf", ANSWER))
+    none = engine._context.parameters(ContextSettings())
+    engine._gguf.gpu_layers = 1
+    some = engine._context.parameters(ContextSettings())
+    assert not none.op_offload and not none.offload_kqv and some.op_offload and some.offload_kqv
+
+
+def test_spaces_without_a_token_are_spelled_in_three_bytes(tmp_path: Path) -> None:
+    model = load(write_scripted(tmp_path / "m.gguf", ANSWER))._gguf
+    tokens = model.tokenize(" " * 40, special=False)
+    assert len(tokens) == 3 * 40 and model.tokenize("", special=False) == []
+
+
+def test_a_thinking_budget_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    engine = load(write_scripted(tmp_path / "m.gguf", ANSWER))
+    with pytest.raises(
+        TurnscopeError, match=r"thought of 600 tokens does not fit .* has 512: lower the thinking budget"
+    ):
+        say(engine, thinking_tokens=600)
+    assert say(engine).text == " yes no"
 
 
 def truncated(share: float) -> Callable[[Path], None]:

@@ -1,5 +1,6 @@
 """Bytes per token against sums made by hand, and against what llama.cpp says of the same files."""
 
+import struct
 from pathlib import Path
 
 import gguf
@@ -188,6 +189,9 @@ def test_a_file_in_several_parts(tmp_path: Path) -> None:
     header = GgufHeader(tmp_path / "part-00001-of-00002.gguf")
     assert {t.name: t.bytes for t in header.tensors} == {t.name: t.bytes for t in GgufHeader(whole).tensors}
     assert header.architecture == "gemma4" and header.integer("block_count") == 6
+    (tmp_path / "part-00002-of-00002.gguf").unlink()
+    with pytest.raises(TurnscopeError, match=r"part-00002-of-00002.gguf cannot be read .No such file.*all its parts"):
+        GgufHeader(tmp_path / "part-00001-of-00002.gguf")
 
 
 def test_a_damaged_header_is_refused(tmp_path: Path) -> None:
@@ -195,6 +199,17 @@ def test_a_damaged_header_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(TurnscopeError, match=r"header of .* is damaged"):
         GgufHeader(path)
+    for damaged in (b"", b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 2**64 - 1)):
+        path.write_bytes(damaged)
+        with pytest.raises(TurnscopeError, match=r"header of .* is damaged"):
+            GgufHeader(path)
+
+
+def test_a_tensor_without_dimensions_is_one_element(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    name = b"blk.0.layer_output_scale.weight"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 1, 0, len(name)) + name + struct.pack("<IIQ", 0, 0, 0))
+    assert GgufHeader(path).tensors == [Tensor(name.decode(), (1,), 4)]
 
 
 def test_an_unknown_format_of_weights_gives_no_number(tmp_path: Path) -> None:

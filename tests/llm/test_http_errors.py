@@ -9,8 +9,9 @@ import pytest
 
 from agent.errors import TurnscopeError
 from agent.llm.http import HttpLlmEngine
+from agent.llm.protocol import Message
 from tests.fakes.ticking import TickingClock
-from tests.llm.http_server import CUT, HANG, Answer, engine, event, page, say, serving, stream
+from tests.llm.http_server import CUT, HANG, Answer, PassingClock, engine, event, page, say, serving, stream
 
 HTML = "<!DOCTYPE html><html><body>Hello</body></html>"
 LONG = "the engine's core died " * 40
@@ -24,12 +25,6 @@ def sentence_of(call: Any) -> str:
     return sentence
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.mark.parametrize(
     "url",
     [
@@ -40,7 +35,6 @@ def free_port() -> int:
         "http://host:port/v1",
         "http://host:0/v1",
         "http://[::1/v1",
-        "http://me:word@host/v1",
         "http://host/v1?key=1",
         "http://host/v 1",
         "http://hôst/v1",
@@ -50,9 +44,31 @@ def test_an_address_that_is_none(url: str) -> None:
     assert "is not the address of a server" in sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
 
 
-def test_nothing_listens() -> None:
-    url = f"http://127.0.0.1:{free_port()}/v1"
+@pytest.mark.parametrize(
+    "url",
+    ["http://me:secret@host/v1", "HTTPS://:secret@host/v1", "http://secret@host:port/v1?key=secret#secret"],
+)
+def test_an_address_with_a_password(url: str) -> None:
     sentence = sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
+    assert "give http" in sentence.lower() and "TURNSCOPE_LLM__API_KEY" in sentence and "secret" not in sentence
+
+
+@pytest.mark.parametrize("url", ["me:secret@host/v1", "http://me:se/secret@host/v1", "http://host/v1?key=secret"])
+def test_an_address_that_is_none_and_may_hold_a_secret(url: str) -> None:
+    sentence = sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
+    assert "host/v1' is not the address of a server" in sentence and "secret" not in sentence
+
+
+def test_an_address_in_capitals() -> None:
+    with serving(stream(event("Hello"), event(finish="stop"))) as server:
+        assert say(HttpLlmEngine(server.url.replace("http", "HTTP"), clock=TickingClock())).text == "Hello"
+
+
+def test_nothing_listens() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # nobody else can listen here
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        sentence = sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
     assert sentence.startswith(f"No connection to {url} (Connection refused): start the server")
 
 
@@ -95,7 +111,7 @@ MODELS: dict[str, tuple[Answer, str]] = {
         "several models .a, b.: choose one with TURNSCOPE_LLM__SERVER_MODEL",
     ),
     "no answer": (Answer([CUT], before_head=True), "closed the connection before its answer was complete"),
-    "silence": (Answer([HANG], before_head=True), "sent nothing for 0.01 s"),
+    "silence": (Answer([HANG], before_head=True), "sent nothing for 60 s"),
     "not HTTP": (Answer([b"SSH-2.0-OpenSSH_9.6\r\n"], before_head=True), "does not answer like .*not HTTP"),
     "half a page": (Answer([b'{"data": [', CUT]), "closed the connection before its answer was complete"),
 }
@@ -106,7 +122,7 @@ def test_no_model_is_found(case: str) -> None:
     answer, wanted = MODELS[case]
     with serving() as server:
         server.models = answer
-        sentence = sentence_of(lambda: engine(server, timeout_s=0.01))
+        sentence = sentence_of(lambda: engine(server, clock=PassingClock(server)))
     assert server.url in sentence
     assert re.search(wanted, sentence)
 
@@ -155,8 +171,8 @@ REPLIES: dict[str, tuple[Answer, str]] = {
     "cut within": (Answer([event("Hello"), CUT]), "ended the connection in the middle of a reply"),
     "cut within an event": (Answer([event("Hello"), b'data: {"choices', CUT]), "ended the connection in the middle"),
     "ended within": (Answer([event("Hello")]), "ended the connection in the middle of a reply"),
-    "silent before": (Answer([HANG]), "sent nothing for 0.01 s"),
-    "silent within": (Answer([event("Hello"), HANG]), "sent nothing for 0.01 s"),
+    "silent before": (Answer([HANG]), "sent nothing for 60 s"),
+    "silent within": (Answer([event("Hello"), HANG]), "sent nothing for 60 s"),
 }
 
 
@@ -164,12 +180,56 @@ REPLIES: dict[str, tuple[Answer, str]] = {
 def test_a_reply_fails(case: str) -> None:
     answer, wanted = REPLIES[case]
     with serving(answer) as server:
-        asked = engine(server, timeout_s=0.01)
+        asked = engine(server, clock=PassingClock(server))
         sentence = sentence_of(lambda: say(asked))
         assert server.url in sentence
         assert re.search(wanted, sentence)
+        server.hanging.clear()
         server.answers = [stream(event("Hello"), event(finish="stop"))]
         assert say(asked).text == "Hello"
+
+
+SECRET = "Please call my doctor about the surgery tomorrow."
+QUOTING: dict[str, tuple[Answer, str]] = {
+    "FastAPI": (
+        page({"detail": [{"loc": ["body", "n"], "msg": "Field required", "input": {"content": SECRET}}]}, 422),
+        r"refuses the request \(422 \(body\.n: Field required\)\)",
+    ),
+    "vLLM": (
+        page({"error": {"message": f"[{{'loc': ('body',), 'msg': 'No', 'input': [{SECRET!r}]}}]"}}, 400),
+        r"refuses the request \(400 \(\[\{'loc': \('body',\), 'msg': 'No'\)\)",
+    ),
+    "text": (page(f"cannot parse {SECRET[:30]}", 500), r"refuses the request \(500\)"),
+    "JSON of another form": (page({"request": {"content": SECRET}}, 500), r"refuses the request \(500\)"),
+    "not found": (page({"detail": f"no {SECRET}"}, 404), r"says the server \(404\)"),
+    "loading": (page({"error": f"busy with {SECRET}"}, 503), "is not ready: try again"),
+    "overflow": (
+        page({"error": {"message": f"context length exceeded by {SECRET}"}}, 400),
+        r"does not fit into the context of the model at \S+/v1: shorten",
+    ),
+    "in the stream": (stream({"error": {"message": f"failed at {SECRET}"}}), "while it wrote its reply: look"),
+    "without a stream": (page({"error": f"failed at {SECRET}"}), "while it wrote its reply: look"),
+    "a list": (page({"detail": [SECRET, {"input": SECRET}]}, 400), r"refuses the request \(400\)"),
+}
+
+
+@pytest.mark.parametrize("case", QUOTING)
+def test_what_was_said_is_not_quoted(case: str) -> None:
+    """The sentence is traced, and content is private."""
+    answer, wanted = QUOTING[case]
+    with serving(answer) as server:
+        sentence = sentence_of(lambda: say(engine(server), [Message("user", SECRET)]))
+    assert re.search(wanted, sentence)
+    assert not any(word in sentence for word in ("doctor", "surgery", "Please call"))
+
+
+def test_a_genuine_overflow_is_known_whatever_was_said() -> None:
+    about = [Message("user", "What is the maximum context length of this model?")]
+    with serving(page({"error": {"message": OVERFLOWS["vLLM"]}}, 400)) as server:
+        assert "does not fit into the context" in sentence_of(lambda: say(engine(server), about))
+        coded = {"error": {"message": "Too long.", "code": "context_length_exceeded"}}
+        server.answers = [page(coded, 400)]
+        assert "does not fit into the context" in sentence_of(lambda: say(engine(server), about))
 
 
 def test_a_server_that_says_why_only_without_a_stream() -> None:
@@ -186,7 +246,7 @@ def test_a_server_that_does_not_say_why() -> None:
 
 def test_pings_are_no_answer() -> None:
     with serving(Answer([b": ping\n\n", HANG])) as server:
-        assert "sent nothing for" in sentence_of(lambda: say(engine(server, timeout_s=0.01)))
+        assert "sent nothing for" in sentence_of(lambda: say(engine(server, clock=PassingClock(server))))
 
 
 def test_tls_that_is_none_or_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

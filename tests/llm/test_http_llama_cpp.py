@@ -2,7 +2,7 @@
 its errors."""
 
 import json
-import socket
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,37 +36,29 @@ def scripted_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(scripted_path: Path, gguf_path: Path) -> Iterator[str]:
     """A server of two models, of which it loads one at a time."""
-    port = free_port()
     models = [
         {"model": str(path), "model_alias": name, "n_ctx": 512, "n_threads": 1, "n_threads_batch": 1, "verbose": False}
         for name, path in (("scripted", scripted_path), ("smollm2", gguf_path))
     ]
     config = scripted_path.with_name("server.json")
-    config.write_text(json.dumps({"host": "127.0.0.1", "port": port, "models": models}))
+    config.write_text(json.dumps({"host": "127.0.0.1", "port": 0, "models": models}))
     log = scripted_path.with_name("server.log")
     with log.open("wb") as output:
         command = [sys.executable, "-m", "llama_cpp.server", "--config_file", str(config)]
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
-        await_port(port, process, log)
-        yield f"http://127.0.0.1:{port}/v1"
+        yield f"{address(process, log)}/v1"
     finally:
         process.terminate()
         process.wait(30)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+def address(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Where the server listens, once it says so."""
     deadline = monotonic() + START_S
     while process.poll() is None and monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if listening := re.search(r"running on (http://127\.0\.0\.1:\d+)", log.read_text()):
+            return listening[1]
         sleep(0.05)
     raise AssertionError(f"the server did not start: {log.read_text()}")
 

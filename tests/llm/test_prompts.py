@@ -71,6 +71,7 @@ def test_thinking_is_told_to_templates_that_know_it() -> None:
         ("", "a.gguf has no chat template"),
         ("{% for m in %}", "cannot be rendered .Expected an expression"),
         ("{{ raise_exception('roles!') }}", "cannot be rendered .roles!"),
+        ("{{ raise_exception('bad: ' + messages[1].content) }}", "cannot be rendered .[A-Za-z]+.: give"),
         ("{{ messages[0].content.nothing.at_all }}", "cannot be rendered"),
         ("{{ 1 / 0 }}", "cannot be rendered .division by zero"),
         ("Hello.", "leaves out what the user says"),

@@ -10,6 +10,9 @@ import pytest
 from gguf import GGMLQuantizationType
 
 from agent.errors import TurnscopeError
+from agent.llm import speculative
+from agent.llm.context import ContextSettings
+from agent.llm.gguf import GgufModel
 from agent.llm.llama import LlamaEngine
 from agent.llm.protocol import Message, Token
 from profiling.trace import vocabulary as v
@@ -177,6 +180,28 @@ def test_heads_go_on_from_the_state_of_the_position_before(tmp_path: Path) -> No
             assert result.text == " yes no the of and in." and drafted == accepted == 3
 
 
+def test_small_batches_are_raised_to_what_is_verified(tmp_path: Path) -> None:
+    model, draft = with_draft_model(tmp_path, SCRIPT)
+    engine = load(model, draft=draft, batch_tokens=1)
+    result = say(engine, ASK)
+    assert result.text == " yes no the of and in." and counts(result) == (5, 5)
+    more = load(model, draft=draft, batch_tokens=1, draft_tokens=64, context_tokens=64)
+    assert say(more, ASK).text == " yes no the of and in."
+
+
+def test_the_gpu_is_the_drafts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, draft = with_draft_model(tmp_path, SCRIPT)
+    target, asked = load(model)._context, {}
+
+    def opened(path: Path, **settings: object) -> GgufModel:
+        asked.update(settings)
+        return GgufModel(path)
+
+    monkeypatch.setattr(speculative, "GgufModel", opened)
+    speculative.open_drafter(draft, target, ContextSettings(), gpu_layers=5, main_gpu=1).close()
+    assert asked == {"gpu_layers": 5, "main_gpu": 1, "multi_token_heads": False}
+
+
 def test_what_drafting_reads_is_the_first_tokens_of_the_draft(tmp_path: Path) -> None:
     model, draft = with_draft_model(tmp_path, SCRIPT)
     engine, small = load(model, draft=draft), load(draft)
@@ -214,6 +239,11 @@ def test_a_draft_that_does_not_fit_is_refused_in_one_sentence(tmp_path: Path) ->
         (model, model, "has no multi-token head"),
         (model, tmp_path / "absent.gguf", "cannot be read .No such file"),
         (model, tmp_path, "is not a file"),
+        (
+            model,
+            Path(shutil.copy(model, tmp_path / "part-00001-of-00002.gguf")),
+            "part-00002-of-00002.* cannot be read",
+        ),
     )
     for path, draft, sentence in wrong:
         with pytest.raises(TurnscopeError, match=sentence) as refusal:

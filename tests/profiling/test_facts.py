@@ -35,17 +35,17 @@ def test_figures_by_part() -> None:
     facts = turn_facts(detailed())
     assert facts.asr_parts_ns == {"encoder": 10 * MS, "decoder": 4 * MS}
     assert facts.tts_setup_parts_ns == {"tokenise": MS, "prefill": 3 * MS}
-    assert facts.tts_patch_parts_ns == {"base_lm": 10 * MS, "diffusion": 50 * MS}
+    assert facts.tts_patch_parts_ns == {"base_lm": 11 * MS, "diffusion": 55 * MS}
     assert (facts.tts_forwards, facts.llm_kv_bytes, facts.asr_right_context) == (9, 2_500_000, 3)
 
 
 def test_lines() -> None:
     lines = fact_lines(detailed(), "-")
     assert "320 ms chunks (3 frames of look-ahead)" in lines["ASR"] and "final 260 ms after its end" in lines["ASR"]
-    assert lines["reads"] == "6,960 MB of weights per token, 2.5 MB of KV cache for the last one"
+    assert lines["reads"] == "6,960 MB of weights per token, up to 2.5 MB of KV cache"
     assert lines["drafts"] == "7 of 12 drafted tokens were taken"
     assert lines["ASR parts"] == "encoder 10.0 ms, decoder 4.0 ms"
-    assert lines["patch"] == "base LM 10.0 ms, diffusion 50.0 ms (9 diffusion passes)"
+    assert lines["patch"] == "base LM 11.0 ms, diffusion 55.0 ms (9 diffusion passes)"
     assert lines["set-up"] == "tokenise 1.0 ms, prefill 3.0 ms"
 
 

@@ -185,6 +185,40 @@ def test_a_missing_cuda_device_is_refused(folder: Path, monkeypatch: pytest.Monk
         VoxCpmEngine(folder, clock=TickingClock(), device="cuda")
 
 
+MARKERS = ["<|audio_start|>", "<|audio_end|>"]
+
+
+def released_tokenizer(folder: Path) -> None:
+    """A class of its own, and its special tokens as a list."""
+    path = folder / "tokenizer_config.json"
+    own = {"tokenizer_class": "VoxCPM2Tokenizer", "auto_map": {"AutoTokenizer": ["own.VoxCPM2Tokenizer", None]}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **own, "extra_special_tokens": MARKERS}))
+
+
+def test_the_released_tokenizer_reads_as_the_plain_one(whole: Path, folder: Path) -> None:
+    released_tokenizer(folder)
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    text = f"hello you {MARKERS[0]} what is that {MARKERS[1]} 你好"
+    plain, released = (load(one, "cpu").text_tokenizer(text) for one in (whole, folder))
+    assert released == plain and plain.count(101) == plain.count(102) == 1
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+
+
+def test_special_tokens_by_name_stay(folder: Path) -> None:
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "extra_special_tokens": {"audio_token": MARKERS[0]}}))
+    assert load(folder, "cpu").text_tokenizer.tokenizer.audio_token == MARKERS[0]
+
+
+def test_memory_that_is_short(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(*_: object, **__: object) -> None:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr(voxcpm_checkpoint.VoxCPM, "from_pretrained", short)
+    with pytest.raises(TurnscopeError, match=r"not enough memory on cpu for the model .*: close what else"):
+        load(folder, "cpu")
+
+
 SPEAK = """
 import socket
 import sys
@@ -205,9 +239,8 @@ assert len(list(engine.synthesise("hello there", lambda: False))) == 5
 
 
 def test_nothing_is_printed_and_no_network_is_used(folder: Path) -> None:
-    """In a process of its own, imports included; the released tokenizer has a class of its own."""
-    settings = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "tokenizer_class": "VoxCPM2Tokenizer"}))
+    """In a process of its own, imports included, and with a tokenizer_config.json of the released form."""
+    released_tokenizer(folder)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
     soundfile.write(folder / "voice.wav", np.sin(np.arange(4000) / 20), 16_000)
     command = [sys.executable, "-c", SPEAK, str(folder), str(folder / "voice.wav")]

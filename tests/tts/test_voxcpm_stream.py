@@ -2,6 +2,7 @@
 sounds as ever."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +141,28 @@ def test_a_failure_inside_leaves_the_model_whole(model: VoxCPM2Model, monkeypatc
         with pytest.raises(RuntimeError, match="out of order"):
             next(items)
     assert attributes(model) == before and np.array_equal(said(speaking), clean)
+
+
+def test_threads_are_the_engines_own(model: VoxCPM2Model) -> None:
+    """Of whichever thread a phrase is computed on, and whatever another engine sets there between two patches."""
+    seen: list[int] = []
+    hooks = [
+        module.register_forward_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
+        for module in (model.base_lm, model.feat_decoder.estimator)
+    ]
+    before = torch.get_num_threads()
+    speaking = VoxCpmEngine(model, clock=TickingClock(), diffusion_steps=2, threads=2)
+    assert torch.get_num_threads() == before
+    with ThreadPoolExecutor(1) as worker:
+        worker.submit(speaking.warm_up).result()
+        assert set(seen) == {2}
+        seen.clear()
+        items = speaking.synthesise(TEXT, never)
+        while worker.submit(next, items, None).result() is not None:
+            worker.submit(torch.set_num_threads, 1).result()
+    for hook in hooks:
+        hook.remove()
+    assert seen == [2] * (1 + EARLIEST_END) and torch.get_num_threads() == before
 
 
 def test_warm_up_runs_the_whole_loop(model: VoxCPM2Model) -> None:

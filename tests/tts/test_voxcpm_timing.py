@@ -3,47 +3,16 @@
 import pytest
 import torch
 
-from agent.tts.voxcpm_timing import CudaStopwatch, Lap, Stopwatch, by_part, stopwatch
+from agent.device_times import moments
+from agent.tts.voxcpm_timing import Lap, Stopwatch, by_part
+from tests.fakes.cuda import FakeDevice
 from tests.fakes.ticking import TickingClock
 
 MS = 1_000_000
 
 
-class FakeDevice:
-    """Works through what the host asks of it, later than the host asks."""
-
-    def __init__(self) -> None:
-        self.ms = 0.0
-        self.waits = 0
-
-
-class FakeEvent:
-    device: FakeDevice
-
-    def __init__(self, enable_timing: bool) -> None:
-        assert enable_timing
-
-    def record(self, stream: FakeDevice) -> None:
-        self.ms = stream.ms
-
-    def synchronize(self) -> None:
-        self.device.waits += 1
-
-    def elapsed_time(self, end: "FakeEvent") -> float:
-        return end.ms - self.ms
-
-
-@pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
-    FakeEvent.device = FakeDevice()
-    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: FakeEvent.device)
-    return FakeEvent.device
-
-
 def test_the_hosts_stopwatch() -> None:
-    watch = stopwatch(TickingClock(), torch.device("cpu"))
-    assert type(watch) is Stopwatch
+    watch = Stopwatch(moments(torch.device("cpu"), TickingClock()))
     for part in ("a", "b", "a"):
         watch.begin(part)
     laps = watch.stop()
@@ -53,31 +22,16 @@ def test_the_hosts_stopwatch() -> None:
     assert watch.stop() == [Lap("c", 5 * MS, 6 * MS)], "it starts anew"
 
 
-def test_a_devices_stopwatch_takes_the_devices_time(device: FakeDevice) -> None:
-    """The host has asked for everything after 3 ms; the device is done after 90 ms."""
-    clock = TickingClock()
-    watch = stopwatch(clock, torch.device("cuda"))
-    assert isinstance(watch, CudaStopwatch)
-    watch.begin("a")
-    device.ms = 20.0
-    watch.begin("b")
-    device.ms = 50.0
-    watch.begin("a")
+def test_a_devices_stopwatch_takes_the_devices_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host has asked for everything after 4 ms; the device began after 3 ms and is done after 93 ms."""
+    device, clock = FakeDevice().install(monkeypatch), TickingClock()
+    watch = Stopwatch(moments(torch.device("cuda"), clock))
+    for part, device.ms in (("a", 0.0), ("b", 20.0), ("a", 50.0)):
+        watch.begin(part)
     device.ms = 90.0
     assert device.waits == 0, "it waits only when it is read"
     clock.ns += 88 * MS
     laps = watch.stop()
-    assert device.waits == 1 and laps[0].start_ns == MS and laps[-1].end_ns == clock.ns == 92 * MS
-    assert [(lap.part, lap.end_ns - lap.start_ns) for lap in laps[1:]] == [("b", 30 * MS), ("a", 40 * MS)]
-    assert sum(by_part(laps, ("a", "b")).values()) == 91 * MS
-
-
-def test_no_part_begins_before_the_host_asked(device: FakeDevice) -> None:
-    """Where the two clocks drift apart, the host's first reading holds."""
-    watch = stopwatch(TickingClock(), torch.device("cuda:1"))
-    watch.begin("a")
-    device.ms = 1.0
-    watch.begin("b")
-    device.ms = 9.0
-    laps = watch.stop()
-    assert [(lap.start_ns, lap.end_ns) for lap in laps] == [(MS, MS), (MS, 3 * MS)]
+    assert device.waits == 1 and clock.ns == 93 * MS
+    assert laps == [Lap("a", 3 * MS, 23 * MS), Lap("b", 23 * MS, 53 * MS), Lap("a", 53 * MS, 93 * MS)]
+    assert by_part(laps, ("a", "b")) == {"a": 60 * MS, "b": 30 * MS}
