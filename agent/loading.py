@@ -4,15 +4,16 @@ The model libraries take seconds to import, which commands that need no engine d
 its engine is made.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from agent import devices, models
 from agent.asr.protocol import AsrEngine
-from agent.engine_choice import SMART_TURN_MODEL, VAD_MODEL, Choice, choose
+from agent.engine_choice import SMART_TURN_MODEL, VAD_MODEL, Choice, choose, needed_models
 from agent.engines import Engines, Workers
-from agent.llm.history import new_history
-from agent.llm.protocol import LlmEngine
-from agent.settings import Settings
+from agent.errors import TurnscopeError
+from agent.llm.history import SPARE_TOKENS, new_history
+from agent.llm.protocol import LlmEngine, Message
+from agent.settings import LlmSettings, Settings
 from agent.tts.protocol import TtsEngine
 from agent.worker import ThreadWorker
 from profiling.trace.clock import Clock
@@ -22,30 +23,88 @@ def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) 
     """Load and warm up everything; `tell` is called with what is being done. The settings name a model for every stage
     (`engine_choice.with_models`).
 
-    Raises TurnscopeError when a model is absent, damaged or of the wrong kind.
+    Raises TurnscopeError when a model is absent, damaged or of the wrong kind, or a reply does not fit the context.
     """
+    choice = choose(settings)
+    _require_files(settings, choice)
+    workers = {name: ThreadWorker(name, clock) for name in ("asr", "smart-turn", "llm", "tts")}
+    try:
+        return _load(settings, choice, clock, tell, workers)
+    except BaseException:
+        for worker in workers.values():
+            worker.stop()
+        raise
+
+
+def _load(
+    settings: Settings,
+    choice: Choice,
+    clock: Clock,
+    tell: Callable[[str], None],
+    workers: Mapping[str, ThreadWorker],
+) -> Engines:
+    """Each engine on the thread that will serve it, since libraries keep state by thread."""
     from agent.listening.smart_turn import SmartTurn
     from agent.listening.vad import SileroVad
     from agent.tts.speakable import speakable
 
-    choice = choose(settings)
     tell("loading the recogniser")
     vad = SileroVad(models.locate(VAD_MODEL) / "silero_vad.onnx")
     smart_turn = None
     if settings.endpoint.asks_smart_turn:
         smart_turn = SmartTurn(models.locate(SMART_TURN_MODEL) / "smart_turn.onnx")
-    asr = _load_asr(settings, choice, clock)
+    asr = workers["asr"].run_now(lambda: _load_asr(settings, choice, clock))
     tell("loading the language model")
-    llm = _load_llm(settings, choice, clock)
+    llm = workers["llm"].run_now(lambda: _load_llm(settings, choice, clock))
+    opening = new_history(settings.llm).opening()
+    _require_room(settings.llm, llm, opening)
     tell("loading the voice")
-    tts = _load_tts(settings, choice, clock)
+    tts = workers["tts"].run_now(lambda: _load_tts(settings, choice, clock))
     tell("warming up")
-    asr.warm_up()
-    llm.warm_up(new_history(settings.llm).opening())
-    tts.warm_up()
+    workers["asr"].run_now(asr.warm_up)
+    workers["llm"].run_now(lambda: llm.warm_up(opening))
+    workers["tts"].run_now(tts.warm_up)
     speakable("Warm 1 up.", settings.language)
-    workers = Workers(*(ThreadWorker(name, clock) for name in ("asr", "smart-turn", "llm", "tts")))
-    return Engines(vad, smart_turn, asr, llm, tts, workers)
+    return Engines(vad, smart_turn, asr, llm, tts, Workers(*workers.values()))
+
+
+def _require_files(settings: Settings, choice: Choice) -> None:
+    """All that is missing is told before the first model loads: the big ones take their time."""
+    failures: dict[str, TurnscopeError] = {}
+    for name in needed_models(settings):
+        try:
+            models.locate(name)
+        except TurnscopeError as error:
+            failures[name] = error
+    if len(failures) == 1:
+        raise next(iter(failures.values()))
+    if failures:
+        raise TurnscopeError(
+            f"The models {' and '.join(failures)} are not on this machine, or damaged: run `turnscope models fetch "
+            f"{' '.join(failures)}`."
+        )
+    for path in (
+        choice.asr_path,
+        choice.llm_path,
+        choice.tts_path,
+        settings.llm.draft if choice.llm == "llama" else None,
+    ):
+        if path is not None and not path.exists():
+            raise TurnscopeError(f"There is no {path}: give the path of a model that is there.")
+
+
+def _require_room(settings: LlmSettings, llm: LlmEngine, opening: Sequence[Message]) -> None:
+    """A thought and a reply of full length have room beside what every conversation begins with."""
+    thought = settings.thinking_budget(llm.context_tokens)
+    begins = llm.prompt_tokens(opening)
+    if begins + thought + settings.max_tokens + SPARE_TOKENS <= llm.context_tokens:
+        return
+    lower = "--thinking or --max-tokens" if thought else "--max-tokens"
+    raise TurnscopeError(
+        f"A reply of {settings.max_tokens} tokens {f'after a thought of {thought} tokens ' if thought else ''}does not "
+        f"fit into the context of {llm.context_tokens} tokens, of which the start of every conversation takes {begins} "
+        f"and tags up to {SPARE_TOKENS}: lower {lower}, or raise llm.context_tokens as far as the model allows."
+    )
 
 
 def _load_asr(settings: Settings, choice: Choice, clock: Clock) -> AsrEngine:
@@ -92,9 +151,9 @@ def _load_llm(settings: Settings, choice: Choice, clock: Clock) -> LlmEngine:
         context_tokens=llm.context_tokens,
         threads=llm.threads,
         prefill_threads=llm.prefill_threads or llm.threads,
-        gpu_layers=0 if settings.device == devices.CPU and llm.gpu_layers is None else llm.gpu_layers,
+        gpu_layers=llm.gpu_layers,
         main_gpu=devices.number(settings.device),
-        thinking=llm.thinking_tokens != 0,
+        thinking=llm.thinks,
         flash_attention=llm.flash_attention,
         batch_tokens=llm.batch_tokens,
         micro_batch_tokens=llm.micro_batch_tokens,

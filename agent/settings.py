@@ -16,6 +16,7 @@ from pydantic_settings import (
 )
 
 from agent.errors import TurnscopeError
+from agent.settings_errors import invalid, section_of
 
 EngineSet = Literal["auto", "cpu", "gpu"]
 AsrMode = Literal["cache-aware", "buffered"]
@@ -26,7 +27,7 @@ PREFIX, DEBUG = "TURNSCOPE_", "TURNSCOPE_DEBUG"
 Seconds = Annotated[float, Field(ge=0, le=10)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Threads = Annotated[int, Field(ge=1, le=256)]
-Thinking = Annotated[int, Field(ge=0, le=4096)] | Literal["on"]
+Thinking = Annotated[int, Field(ge=0, le=4096)] | Literal["on", "off"]
 
 
 class _Section(BaseModel):
@@ -69,7 +70,7 @@ class AsrSettings(_Section):
 
     model: str | None = Field(default=None, description="a model's name, or the path of a .nemo file")
     chunk_ms: int = Field(
-        default=320, ge=80, le=1120, description="a streaming model's chunk, or the partials' cadence"
+        default=320, description="a streaming model's chunk, or the partials' cadence; each model has its own"
     )
     language: str = Field(default="en-US", description="what is spoken: the prompt of a model of many languages")
     flush: bool = Field(
@@ -85,17 +86,20 @@ class LlmSettings(_Section):
     model: str | None = Field(
         default=None, description="a model's name, the path of a GGUF file, or an OpenAI-compatible server's URL"
     )
-    thinking_tokens: Thinking = Field(default=0, description="budget of unspoken tokens; 0 is off, `on` is no budget")
+    thinking_tokens: Thinking = Field(default=0, description="budget of unspoken tokens; `off` is 0, `on` no budget")
     max_tokens: int = Field(default=160, ge=1, le=4096, description="longest reply, in tokens")
     context_tokens: int | None = Field(
-        default=None, ge=256, le=1_048_576, description="default: 2048, or what the model was trained on if less"
+        default=None,
+        ge=256,
+        le=1_048_576,
+        description="default: 2048, or what the model was trained on if less; for a server that does not tell, 4096",
     )
     temperature: float = Field(default=0.0, ge=0, le=5, description="0 takes the likeliest word")
     seed: int = Field(default=0, ge=0, le=2**32 - 2)
     threads: Threads | None = Field(default=None, description="for decode; default: all cores but one")
-    prefill_threads: Threads | None = Field(default=None, description="default: as `threads`")
+    prefill_threads: Threads | None = Field(default=None, description="default: as `threads`, without them all cores")
     gpu_layers: int | None = Field(default=None, ge=0, le=10_000, description="default: all on a GPU, none on a CPU")
-    flash_attention: bool | None = Field(default=None, description="default: on a GPU only")
+    flash_attention: bool | None = Field(default=None, description="default: on a GPU and with a draft")
     batch_tokens: int | None = Field(default=None, ge=1, le=65_536, description="of one prefill call")
     micro_batch_tokens: int | None = Field(default=None, ge=1, le=65_536, description="of one pass through the graph")
     swa_full: bool = Field(
@@ -112,7 +116,17 @@ class LlmSettings(_Section):
 
     def thinking_budget(self, context_tokens: int) -> int:
         """Unspoken tokens that a reply may begin with: `on` leaves half of the context to the conversation."""
-        return context_tokens // 2 if self.thinking_tokens == "on" else self.thinking_tokens
+        match self.thinking_tokens:
+            case "on":
+                return context_tokens // 2
+            case "off":
+                return 0
+            case tokens:
+                return tokens
+
+    @property
+    def thinks(self) -> bool:
+        return self.thinking_tokens not in (0, "off")
 
 
 class TtsSettings(_Section):
@@ -182,9 +196,7 @@ def load(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> 
     try:
         return WithFile(**given)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "settings"
-        raise TurnscopeError(f"The setting {name} is not valid: {_reason(first)}.") from None
+        raise TurnscopeError(invalid(Settings, error)) from None
     except SettingsError as error:
         raise TurnscopeError(
             f"A {PREFIX}* environment variable is not valid: {str(error).split(' from ')[0]}."
@@ -210,13 +222,8 @@ def _check_environment() -> None:
         section, _, rest = name.upper().removeprefix(PREFIX).lower().partition("__")
         field = Settings.model_fields.get(section)
         known = field is not None
-        if (
-            field is not None
-            and rest
-            and isinstance(field.annotation, type)
-            and issubclass(field.annotation, BaseModel)
-        ):
-            known = rest in field.annotation.model_fields
+        if field is not None and rest and (inner := section_of(field)):
+            known = rest in inner.model_fields
         if not known:
             raise TurnscopeError(f"There is no setting for {name}: names are like {PREFIX}ASR__CHUNK_MS.")
 
@@ -224,10 +231,3 @@ def _check_environment() -> None:
 def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: _without_none(value) if isinstance(value, Mapping) else value for key, value in tree.items()}
     return {key: value for key, value in kept.items() if value is not None and value != {}}
-
-
-def _reason(error: Any) -> str:
-    if error["type"] == "extra_forbidden":
-        return "there is no such setting"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{message[0].lower()}{message[1:]} (got {error['input']!r})" if error["type"] != "value_error" else message

@@ -5,6 +5,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from profiling.trace.clock import Clock
@@ -91,12 +92,13 @@ def once(function: Callable[[ShouldStop], T]) -> Callable[[ShouldStop], Iterator
 
 class ThreadWorker:
     """A worker with a thread of its own. It may be made before there is an event loop; the loop that submits is the
-    one it serves."""
+    one it serves. An engine is loaded and warmed up on it, too: libraries keep state by thread (CUDA's handles and
+    graphs, PyTorch's number of threads)."""
 
     def __init__(self, name: str, clock: Clock):
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._unfinished: list[Job[Any]] = []
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -106,28 +108,41 @@ class ThreadWorker:
         holder = self._unfinished[0].name if self._unfinished else None
         job: Job[T] = Job(name, run, self._clock.now_ns(), holder)
         self._unfinished.append(job)
-        self._queue.put(job)
+        self._queue.put(lambda: self._run(job))
         return job
 
-    async def close(self, timeout_s: float = 2.0) -> bool:
+    def run_now(self, function: Callable[[], T]) -> T:
+        """Run `function` on the thread and wait for it, with or without an event loop. Raises what it raises."""
+        future: Future[T] = Future()
+        self._queue.put(lambda: _run_for(future, function))
+        return future.result()
+
+    def stop(self) -> None:
+        """Cancel what runs, and let the thread end when that has; not waited for."""
         for job in self._unfinished:
             job.cancel()
         self._queue.put(None)
+
+    async def close(self, timeout_s: float = 2.0) -> bool:
+        self.stop()
         deadline_ns = self._clock.now_ns() + round(timeout_s * 1e9)
         while self._thread.is_alive() and self._clock.now_ns() < deadline_ns:
             await asyncio.sleep(0.005)
         return not self._thread.is_alive()
 
     def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
-            failure: BaseException | None = None
-            try:
-                if not job.cancelled:
-                    for item in job.run(lambda job=job: job.cancelled):
-                        self._post(job.deliver, item)
-            except Exception as error:
-                failure = error
-            self._post(self._finish, job, failure)
+        while (run := self._queue.get()) is not None:
+            run()
+
+    def _run(self, job: Job[Any]) -> None:
+        failure: BaseException | None = None
+        try:
+            if not job.cancelled:
+                for item in job.run(lambda: job.cancelled):
+                    self._post(job.deliver, item)
+        except Exception as error:
+            failure = error
+        self._post(self._finish, job, failure)
 
     def _finish(self, job: Job[Any], failure: BaseException | None) -> None:
         self._unfinished.remove(job)
@@ -136,3 +151,10 @@ class ThreadWorker:
     def _post(self, callback: Callable[..., None], *args: object) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback, *args)
+
+
+def _run_for(future: Future[T], function: Callable[[], T]) -> None:
+    try:
+        future.set_result(function())
+    except BaseException as error:  # also what would end a thread silently: somebody waits
+        future.set_exception(error)

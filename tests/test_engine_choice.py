@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent import devices, engine_choice
-from agent.engine_choice import choose, needed_models, with_models
+from agent.engine_choice import Places, choose, needed_models, places, with_models
 from agent.errors import TurnscopeError
 from agent.settings import Settings, load
 
@@ -27,31 +27,34 @@ def flags(asr: object = None, llm: object = None, tts: object = None, **more: ob
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch):
-    """A machine with so many CUDA devices, a PyTorch that can use them, and the big models, or not."""
+    """A machine with so many CUDA devices, a PyTorch and a llama.cpp that can use them, and the big models, or not."""
 
-    def make(cuda: int, build: bool = True, fetched: bool = True) -> None:
+    def make(cuda: int, build: bool = True, fetched: bool = True, llama: bool = True) -> None:
         monkeypatch.setattr(devices, "cuda_devices", lambda: cuda)
         monkeypatch.setattr(devices, "torch_knows_cuda", lambda: build)
-        monkeypatch.setattr(engine_choice, "_big_models_are_here", lambda: fetched)
+        monkeypatch.setattr(engine_choice, "big_models_are_here", lambda: fetched)
+        monkeypatch.setattr(engine_choice, "llama_offloads", lambda: llama and cuda > 0)
 
     return make
 
 
 @pytest.mark.parametrize(
-    ("cuda", "build", "fetched", "engines", "models", "device"),
+    ("cuda", "build", "fetched", "llama", "engines", "models", "device"),
     [
-        (0, True, True, "auto", EMBEDDED, "cpu"),
-        (1, True, True, "auto", BIG, "cuda"),
-        (1, False, True, "auto", EMBEDDED, "cpu"),
-        (1, True, False, "auto", EMBEDDED, "cuda"),
-        (1, True, True, "cpu", EMBEDDED, "cuda"),
-        (0, True, False, "gpu", BIG, "cpu"),
+        (0, True, True, True, "auto", EMBEDDED, "cpu"),
+        (1, True, True, True, "auto", BIG, "cuda"),
+        (1, False, True, True, "auto", EMBEDDED, "cpu"),
+        (1, True, False, True, "auto", EMBEDDED, "cuda"),
+        (1, True, True, False, "auto", EMBEDDED, "cuda"),
+        (1, True, True, False, "gpu", BIG, "cuda"),
+        (1, True, True, True, "cpu", EMBEDDED, "cuda"),
+        (0, True, False, True, "gpu", BIG, "cpu"),
     ],
 )
 def test_a_set_of_engines(
-    machine, cuda: int, build: bool, fetched: bool, engines: str, models: tuple[str, ...], device: str
+    machine, cuda: int, build: bool, fetched: bool, llama: bool, engines: str, models: tuple[str, ...], device: str
 ) -> None:
-    machine(cuda, build, fetched)
+    machine(cuda, build, fetched, llama)
     settings = with_models(load(flags={"engines": engines}))
     assert named(settings) == models and settings.device == device and settings.engines in ("cpu", "gpu")
 
@@ -64,7 +67,7 @@ def test_a_stages_own_model_goes_before_the_set(machine) -> None:
     assert needed_models(settings) == ["silero-vad", "smart-turn-v3.2", "nemotron", "piper-en-us-joe", "gemma-4-12b"]
 
 
-def test_a_device_that_is_not_there(machine) -> None:
+def test_a_device_that_is_not_there(machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(0)
     with pytest.raises(TurnscopeError, match=r"no CUDA device 0 .there is none.: choose --device cpu"):
         with_models(load(flags={"device": "cuda"}))
@@ -73,8 +76,13 @@ def test_a_device_that_is_not_there(machine) -> None:
         with_models(load(flags={"device": "cuda:2"}))
     assert with_models(load(flags={"device": "cuda:1"})).device == "cuda:1"
     machine(1, build=False)
-    with pytest.raises(TurnscopeError, match="a build for the CPU: run `make setup-gpu`"):
-        with_models(load(flags={"device": "cuda"}))
+    for installed, sentence in (
+        (Path("torch"), "a build for the CPU: run `make setup-gpu` .*`pip config list`.*or choose --device cpu"),
+        (None, "PyTorch is not installed: run `make setup-gpu`"),
+    ):
+        monkeypatch.setattr(devices, "_torch_folder", lambda installed=installed: installed)
+        with pytest.raises(TurnscopeError, match=sentence):
+            with_models(load(flags={"device": "cuda"}))
     with pytest.raises(TurnscopeError, match=r"device .*\(got 'gpu'\)"):
         load(flags={"device": "gpu"})
 
@@ -85,8 +93,9 @@ def test_files_folders_and_servers_choose_their_engine(machine, tmp_path: Path) 
     choice = choose(with_models(load(flags=flags(nemo, gguf, tmp_path))))
     assert (choice.asr, choice.llm, choice.tts) == ("nemotron", "llama", "voxcpm")
     assert (choice.asr_path, choice.llm_path, choice.tts_path) == (nemo, gguf, tmp_path)
-    choice = choose(with_models(load(flags=flags(llm="http://127.0.0.1:8000/v1"))))
-    assert (choice.asr, choice.llm, choice.tts, choice.llm_path) == ("moonshine", "http", "piper", None)
+    for url in ("http://127.0.0.1:8000/v1", "HTTPS://example.org/v1"):
+        choice = choose(with_models(load(flags=flags(llm=url))))
+        assert (choice.asr, choice.llm, choice.tts, choice.llm_path) == ("moonshine", "http", "piper", None)
 
 
 def test_a_folder_that_is_called_like_a_model_does_not_take_its_place(
@@ -122,11 +131,74 @@ def test_a_package_that_is_not_installed(
         choose(with_models(load(flags=given)))
 
 
-def test_a_chunk_that_nemotron_does_not_have_is_refused_with_the_list(machine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("chunk_ms", [40, 240, 2000])
+def test_a_chunk_that_nemotron_does_not_have_is_refused_with_the_list(machine, tmp_path: Path, chunk_ms: int) -> None:
     machine(0)
-    given = load(flags=flags(asr=tmp_path / "a.nemo") | {"asr": {"model": str(tmp_path / "a.nemo"), "chunk_ms": 240}})
-    with pytest.raises(TurnscopeError, match="no chunk of 240 ms: choose 80, 160, 320, 560 or 1120"):
+    given = load(flags={"asr": {"model": str(tmp_path / "a.nemo"), "chunk_ms": chunk_ms}})
+    with pytest.raises(TurnscopeError, match=f"no chunk of {chunk_ms} ms: choose 80, 160, 320, 560 or 1120"):
         choose(with_models(given))
+
+
+def test_a_chunk_that_moonshine_does_not_have_is_refused_with_its_bounds(machine) -> None:
+    machine(0)
+    for chunk_ms in (80, 1120):
+        choose(with_models(load(flags={"asr": {"chunk_ms": chunk_ms}})))
+    for chunk_ms in (79, 1121):
+        with pytest.raises(TurnscopeError, match=rf"asr\.chunk_ms .*from 80 to 1120 ms \(got {chunk_ms}\)\.$"):
+            choose(with_models(load(flags={"asr": {"chunk_ms": chunk_ms}})))
+
+
+def test_what_the_user_gave_stays_known(machine) -> None:
+    machine(0)
+    given = load(flags={"device": "cpu", "llm": {"seed": 0}})
+    settings = with_models(given)
+    assert settings.model_fields_set == given.model_fields_set == {"device", "llm"}
+    assert (settings.asr.model_fields_set, settings.llm.model_fields_set) == (set(), {"seed"})
+    assert (
+        settings.model_dump() == Settings.model_validate(settings.model_dump(exclude={"llm": {"api_key"}})).model_dump()
+    )
+
+
+@pytest.mark.parametrize(
+    ("cuda", "build", "given", "layers"),
+    [(1, False, {}, None), (1, True, {"device": "cpu"}, 0), (0, True, {}, None), (1, True, {"device": "cuda"}, None)],
+)
+def test_layers_stay_off_a_gpu_only_where_the_cpu_was_asked_for(
+    machine, cuda: int, build: bool, given: dict[str, object], layers: int | None
+) -> None:
+    machine(cuda, build)
+    assert with_models(load(flags=given)).llm.gpu_layers == layers
+    assert with_models(load(flags=given | {"llm": {"gpu_layers": 7}})).llm.gpu_layers == 7
+
+
+@pytest.mark.parametrize(
+    ("cuda", "build", "llama", "given", "where"),
+    [
+        (2, True, True, {"engines": "gpu", "device": "cuda:1"}, Places("cuda:1", "cuda:1", "cuda:1")),
+        (1, True, False, {"engines": "gpu"}, Places("cuda", "cpu", "cuda")),
+        (1, True, True, {"engines": "cpu"}, Places("cpu", "cuda", "cpu")),
+        (1, True, True, {"engines": "cpu", "llm": {"gpu_layers": 0}}, Places("cpu", "cpu", "cpu")),
+        (1, False, True, {}, Places("cpu", "gpu", "cpu")),
+        (1, True, True, {"device": "cpu"}, Places("cpu", "cpu", "cpu")),
+        (1, True, True, {"llm": {"model": "http://127.0.0.1/v1"}, "engines": "gpu"}, Places("cuda", None, "cuda")),
+    ],
+)
+def test_where_each_engine_computes(
+    machine, cuda: int, build: bool, llama: bool, given: dict[str, object], where: Places
+) -> None:
+    machine(cuda, build, llama=llama)
+    assert places(with_models(load(flags=given))) == where
+
+
+def test_llama_cpp_is_asked_itself(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    import llama_cpp
+
+    for offloads in (True, False):
+        engine_choice.llama_offloads.cache_clear()
+        monkeypatch.setattr(llama_cpp, "llama_supports_gpu_offload", lambda offloads=offloads: offloads)
+        assert engine_choice.llama_offloads() is offloads
+    engine_choice.llama_offloads.cache_clear()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_thinking_on_leaves_half_of_the_context() -> None:

@@ -30,12 +30,16 @@ def test_the_hangover_follows_the_mode_unless_it_is_given(mode: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ({"asr": {"chunk_ms": 79}}, r"asr\.chunk_ms .* greater than or equal to 80 \(got 79\)"),
-        ({"asr": {"chunk_ms": 1121}}, r"asr\.chunk_ms .* less than or equal to 1120"),
+        ({"asr": {"threads": 0}}, r"asr\.threads .* greater than or equal to 1 \(got 0\)"),
+        ({"asr": {"threads": 257}}, r"asr\.threads .* less than or equal to 256"),
         ({"asr": {"chunks": 1}}, r"asr\.chunks .* no such setting"),
         ({"endpoint": {"mode": "never"}}, r"endpoint\.mode .* 'hangover', 'smart-turn'"),
         ({"endpoint": {"hangover_s": 2.0}}, "hangover_s 2.0 is longer than max_hangover_s 1.2"),
-        ({"llm": {"thinking_tokens": -1}}, r"llm\.thinking_tokens"),
+        (
+            {"llm": {"thinking_tokens": -5}},
+            r"setting llm\.thinking_tokens is not valid: .*greater than or equal to 0, or 'on' or 'off' \(got -5\)\.$",
+        ),
+        ({"llm": {"thinking_tokens": "maybe"}}, r"llm\.thinking_tokens is .*integer.*, or 'on' or 'off' .got 'maybe'"),
         ({"language": "xx"}, "language"),
     ],
 )
@@ -84,3 +88,32 @@ def test_a_hostile_file_is_a_sentence(tmp_path: Path, text: str) -> None:
         load(file)
     with pytest.raises(TurnscopeError, match="not a file"):
         load(Path("/dev/zero"))
+
+
+def test_thinking_may_be_a_number_on_or_off_wherever_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "settings.toml"
+    for text, budget in (("7", 7), ("0", 0), ("'off'", 0), ("'on'", 1024)):
+        file.write_text(f"[llm]\nthinking_tokens = {text}\n")
+        llm = load(file).llm
+        assert (llm.thinking_budget(2048), llm.thinks) == (budget, budget > 0)
+        monkeypatch.setenv("TURNSCOPE_LLM__THINKING_TOKENS", text.strip("'"))
+        assert load().llm.thinking_budget(2048) == budget
+        monkeypatch.delenv("TURNSCOPE_LLM__THINKING_TOKENS")
+
+
+@pytest.mark.parametrize("text", ["[llm]\napi_key = 12345678", "[[llm]]\napi_key = '12345678'", "llm = '12345678'"])
+def test_a_servers_key_is_never_shown(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(TurnscopeError, match=r"The setting llm(\.api_key)? is not valid: ") as raised:
+        load(file)
+    assert "12345678" not in str(raised.value)
+
+
+def test_what_was_given_is_known_from_what_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[tts]\nguidance = 2.0\n")
+    monkeypatch.setenv("TURNSCOPE_ASR__FLUSH", "true")
+    settings = load(file, {"llm": {"seed": 0, "draft": None}, "tts": {"voice": None}})
+    given = settings.asr.model_fields_set, settings.llm.model_fields_set, settings.tts.model_fields_set
+    assert given == ({"flush"}, {"seed"}, {"guidance"})

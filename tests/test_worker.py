@@ -105,3 +105,38 @@ def test_closing_a_worker_whose_engine_hangs_is_bounded() -> None:
         assert await runner.close(timeout_s=5)
 
     asyncio.run(main())
+
+
+def test_what_is_run_before_there_is_a_loop_runs_on_the_thread_of_the_jobs() -> None:
+    runner = ThreadWorker("test", SystemClock())
+    before = runner.run_now(threading.get_ident)
+
+    async def main() -> None:
+        assert await runner.submit("job", once(lambda _: threading.get_ident())).result() == before
+        assert runner.run_now(threading.get_ident) == before
+        assert await runner.close()
+
+    assert before != threading.get_ident()
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(3)])
+def test_what_fails_before_there_is_a_loop_is_raised_to_the_caller_and_the_worker_lives_on(
+    error: BaseException,
+) -> None:
+    def fails() -> None:
+        raise error
+
+    runner = ThreadWorker("test", SystemClock())
+    with pytest.raises(type(error)) as raised:
+        runner.run_now(fails)
+    assert raised.value is error and runner.run_now(lambda: 2) == 2
+    runner.stop()
+
+
+def test_a_stopped_worker_ends_without_being_waited_for() -> None:
+    runner = ThreadWorker("test", SystemClock())
+    thread = runner.run_now(threading.current_thread)
+    runner.stop()
+    thread.join(5)
+    assert not thread.is_alive()

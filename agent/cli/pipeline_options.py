@@ -7,7 +7,8 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from agent.settings import AsrMode, EndpointMode, EngineSet
+from agent import engine_notes
+from agent.settings import AsrMode, EndpointMode, EngineSet, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,6 +41,11 @@ class _Flag:
     def keyword(self) -> str:
         return self.name.partition("/")[0].removeprefix("--").replace("-", "_")
 
+    def given_as(self, value: object) -> str:
+        """The flag by which this value is given."""
+        on, _, off = self.name.partition("/")
+        return off if off and value is False else on
+
 
 _PATH = click.Path(path_type=Path)
 _FLAGS = (
@@ -58,7 +64,7 @@ _FLAGS = (
         metavar="MODEL",
     ),
     _Flag("--tts", "tts.model", "A voice's name, or a folder with a VoxCPM2 checkpoint.", metavar="MODEL"),
-    _Flag("--chunk", "asr.chunk_ms", "Chunk of the recogniser, 80 to 1120 ms. Default 320.", int, "MS"),
+    _Flag("--chunk", "asr.chunk_ms", "Chunk of the recogniser. Default 320.", int, "MS"),
     _Flag("--asr-language", "asr.language", "What is spoken, for a recogniser of many languages.", metavar="LANGUAGE"),
     _Flag(
         "--asr-flush/--no-asr-flush",
@@ -103,3 +109,20 @@ def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
         section, _, name = flag.setting.rpartition(".")
         (tree.setdefault(section, {}) if section else tree)[name] = values[flag.keyword]
     return tree
+
+
+def notes(settings: Settings) -> list[str]:
+    """What the user should know of the engines that the settings (with a model for every stage) choose."""
+    unused = [
+        f"on {engine}: {', '.join(_given(settings, name) for name in names)}"
+        for engine, names in engine_notes.unused(settings).items()
+    ]
+    without_effect = [f"Without effect {'; '.join(unused)}."] if unused else []
+    return [*without_effect, *engine_notes.about_the_gpu(settings)]
+
+
+def _given(settings: Settings, setting: str) -> str:
+    """A setting as its flag, where it has one."""
+    section, _, name = setting.partition(".")
+    flag = next((flag for flag in _FLAGS if flag.setting == setting), None)
+    return flag.given_as(getattr(getattr(settings, section), name)) if flag else setting

@@ -18,10 +18,11 @@ from agent.audio.stereo_writer import StereoWriter
 from agent.cli import consoles
 from agent.cli.interruption import ending_at_once
 from agent.cli.live import LiveDisplay
+from agent.cli.pipeline_options import notes as engine_sentences
 from agent.cli.pipeline_options import pipeline_options, settings_of
 from agent.cli.session import ConversationRecording, Session
 from agent.devices import CPU
-from agent.engine_choice import choose, needed_models, with_models
+from agent.engine_choice import Places, choose, needed_models, places, with_models
 from agent.engines import Engines
 from agent.errors import TurnscopeError
 from agent.events import Event, TurnEnded
@@ -37,6 +38,7 @@ from profiling.trace.clock import SystemClock
 if TYPE_CHECKING:
     from profiling.trace.collector import Collector
 
+_PLACES = {CPU: "the CPU", "gpu": "the GPU"}
 DEFAULT_SCENARIOS = ("go-forward", "capital-cities")
 
 
@@ -69,6 +71,8 @@ def replay(
             consoles.note(notes, warning)
         if scenario.language not in (None, settings.language):
             consoles.note(notes, f"{scenario.name} is in {scenario.language!r}, but the agent speaks English.")
+    for sentence in engine_sentences(settings):
+        consoles.note(notes, sentence)
     collector = _collector(otlp) if otlp else None
     if runs_folder.exists() and not runs_folder.is_dir():
         raise TurnscopeError(f"{runs_folder} is not a folder: give one to --runs, where run folders can be made.")
@@ -107,7 +111,7 @@ async def _replay(
         rate_hz = engines.tts.sample_rate
         recording = ConversationRecording(StereoWriter(writer.wav_path, rate_hz), rate_hz)
         at_the_end.callback(recording.close)
-        console.print(_who_talks(engines, settings.device), style="dim", highlight=False, markup=False)
+        console.print(_who_talks(engines, places(settings)), style="dim", highlight=False, markup=False)
         display = LiveDisplay(console, lambda event, number: _print_turn(console, event, number))
         await at_the_end.enter_async_context(display)
 
@@ -122,10 +126,16 @@ async def _replay(
         session.complete = True
 
 
-def _who_talks(engines: Engines, device: str) -> str:
-    where = "" if device == CPU else f", on {device}"
-    asr, llm, tts = engines.asr.model, engines.llm.model, engines.tts.model
-    return f"Hearing with {asr}, thinking with {llm}, speaking with {tts}{where}."
+def _who_talks(engines: Engines, places: Places) -> str:
+    on_a_gpu = any(place not in (None, CPU) for place in (places.asr, places.llm, places.tts))
+
+    def on(place: str | None) -> str:
+        return f" on {_PLACES.get(place, place)}" if on_a_gpu and place else ""
+
+    return (
+        f"Hearing with {engines.asr.model}{on(places.asr)}, thinking with {engines.llm.model}{on(places.llm)}, "
+        f"speaking with {engines.tts.model}{on(places.tts)}."
+    )
 
 
 def _print_turn(console: Console, event: TurnEnded, number: int) -> None:

@@ -37,6 +37,12 @@ def _initialise() -> None:
     lib.llama_backend_init()
 
 
+def offloads() -> bool:
+    """Whether llama.cpp was built for a GPU and finds one."""
+    _initialise()
+    return bool(lib.llama_supports_gpu_offload())
+
+
 def last_error() -> str:
     """Why llama.cpp failed: its first error line since the last call (later ones repeat it), function name removed."""
     line = _errors[0] if _errors else "no reason given"
@@ -207,10 +213,9 @@ def require_gguf(path: Path) -> None:
 
 
 def _possible_gpu_layers(wanted: int | None) -> int:
-    offloads = lib.llama_supports_gpu_offload()
     if wanted is None:
-        return ALL_LAYERS if offloads else 0
-    if wanted != 0 and not offloads:
+        return ALL_LAYERS if offloads() else 0
+    if wanted != 0 and not offloads():
         raise TurnscopeError(
             "Layers of the language model cannot go to a GPU, because llama.cpp was built without GPU support or finds "
             "no GPU: set gpu_layers to 0, or install a build for your GPU."

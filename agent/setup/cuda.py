@@ -8,7 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 
-_DRIVER = "libcuda.so.1"
+from agent import devices
+
 _USUAL_NVCC = "/usr/local/cuda/bin/nvcc"
 _NAME_BYTES = 256
 _COMPUTE_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
@@ -44,21 +45,15 @@ class Cuda:
 @cache
 def find() -> Cuda:
     """Return what there is now. Takes milliseconds without a driver and up to a second with one."""
-    devices = _devices()
-    nvcc = os.environ.get("CUDACXX") or shutil.which("nvcc") or shutil.which(_USUAL_NVCC) if devices else None
-    return Cuda(devices, nvcc, _release(nvcc)) if nvcc else Cuda(devices)
+    names = _device_names()
+    nvcc = os.environ.get("CUDACXX") or shutil.which("nvcc") or shutil.which(_USUAL_NVCC) if names else None
+    return Cuda(names, nvcc, _release(nvcc)) if nvcc else Cuda(names)
 
 
-def _devices() -> tuple[str, ...]:
+def _device_names() -> tuple[str, ...]:
     """Return the devices that CUDA_VISIBLE_DEVICES leaves, as "NVIDIA H200 (9.0)"; none without a working driver."""
-    try:
-        driver = ctypes.CDLL(_DRIVER)
-    except OSError:
-        return ()
-    count = ctypes.c_int()
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return ()
-    return tuple(_device(driver, number) for number in range(count.value))
+    driver, count = devices.open_driver()
+    return tuple(_device(driver, number) for number in range(count)) if driver else ()
 
 
 def _device(driver: ctypes.CDLL, number: int) -> str:

@@ -70,9 +70,14 @@ def set_up(level: Level) -> None:
 
 
 def _install_torch() -> None:
-    """Let pip choose the build of PyTorch, CUDA's libraries with it where it needs them."""
-    constraints = (f"--constraint={lock}" for lock in (_LOCK, _GPU_LOCK, _BUILD_LOCK))
-    _pip("Installing PyTorch", *constraints, f"torch=={_pinned('torch', _GPU_LOCK)}")
+    """Let pip choose the build of PyTorch, CUDA's libraries with it where it needs them. Where there is a device,
+    a build for the CPU, and torchaudio as it was made to fit, are fetched anew: pip takes any build of a release for
+    the same."""
+    constraints = [f"--constraint={lock}" for lock in (_LOCK, _GPU_LOCK, _BUILD_LOCK)]
+    torch, torchaudio = (f"{name}=={_pinned(name, _GPU_LOCK)}" for name in ("torch", "torchaudio"))
+    if cuda.find().devices and torch_build.is_for_cpu(_site_packages()):
+        _pip("Fetching PyTorch for the CUDA device", "--force-reinstall", "--no-deps", torch, torchaudio)
+    _pip("Installing PyTorch", *constraints, torch)
     if cuda.find().devices and not torch_build.has_cuda(_site_packages()):
         print("PyTorch came as a build without CUDA, which pip's settings offer: it will run on the CPU.", flush=True)
 
@@ -106,6 +111,8 @@ def _key(level: Level) -> str:
     files = (Path("pyproject.toml"), *_LOCKS["dev"], _BUILD_LOCK)
     digest = hashlib.sha256(b"\n".join(file.read_bytes() for file in files))
     digest.update(llama_wheel.wheel_folder(_pinned("llama-cpp-python", _LOCK), _llama_cuda(level)).name.encode())
+    if level != "run" and cuda.find().devices:
+        digest.update(b"PyTorch for CUDA")
     digest.update(str(Path.cwd()).encode())
     return digest.hexdigest()[:16]
 

@@ -1,12 +1,18 @@
-"""Which build of PyTorch .venv has, and torchaudio's libraries, which load only beside one with CUDA."""
+"""The builds of PyTorch and torchaudio in .venv: whether they serve this machine, and one another."""
 
-import runpy
 from pathlib import Path
+
+from agent.devices import is_cuda_build
 
 
 def has_cuda(site_packages: Path) -> bool:
-    """Whether the installed PyTorch was built for CUDA. Reads its version file; importing it would take seconds."""
-    return runpy.run_path(str(site_packages / "torch" / "version.py"))["cuda"] is not None
+    """Whether a PyTorch that was built for CUDA is installed."""
+    return is_cuda_build(site_packages / "torch")
+
+
+def is_for_cpu(site_packages: Path) -> bool:
+    """Whether a PyTorch is installed that was not built for CUDA."""
+    return (site_packages / "torch").is_dir() and not has_cuda(site_packages)
 
 
 def fit_torchaudio(site_packages: Path) -> None:

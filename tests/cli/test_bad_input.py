@@ -76,6 +76,19 @@ def test_a_wrong_setting_is_named_by_flag_and_by_environment() -> None:
     assert "llm.seed" in sentence(turnscope("replay", TURNSCOPE_LLM__SEED="x"))
 
 
+def test_a_thought_longer_than_the_context_is_refused_while_loading(tmp_path: Path) -> None:
+    said = sentence(turnscope("replay", "go-forward", "--thinking", "3000", "--runs", tmp_path))
+    assert "a thought of 3000 tokens does not fit into the context of 2048 tokens" in said
+    assert list(tmp_path.iterdir()) == []
+    assert "llm.thinking_tokens" in sentence(turnscope("replay", "--thinking", "-5"))
+
+
+def test_flags_of_other_engines_are_told_and_stop_nothing(tmp_path: Path) -> None:
+    result = turnscope("replay", "silence", "--voice", "old man", "--no-asr-flush", "--runs", tmp_path)
+    assert result.returncode == 0
+    assert "Without effect on Moonshine: --no-asr-flush; on Piper: --voice." in result.stderr.splitlines()
+
+
 def test_unknown_flags_commands_and_models() -> None:
     for arguments in (["replay", "--nonsense"], ["nonsense"], ["replay", "--endpoint", "never"]):
         result = turnscope(*arguments)
@@ -112,22 +125,26 @@ def test_explaining_what_is_no_run(tmp_path: Path) -> None:
     assert "trace.jsonl" in sentence(turnscope("explain", tmp_path))
 
 
-def stopped_after(seconds: float, tmp_path: Path, number: int) -> tuple[int, str, str]:
-    """Run a replay and send it a signal after so many seconds."""
+def stopped_after(seconds: float | None, tmp_path: Path, number: int) -> tuple[int, str, str]:
+    """Run a replay and send it a signal after so many seconds, or (None) once it plays."""
     command = [sys.executable, "-m", "agent.cli", "replay", "go-forward", "capital-cities", "--runs", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if seconds is None:
+        while process.poll() is None and not list(tmp_path.glob("*/conversation.wav")):
+            time.sleep(0.1)
+        seconds = 2.0
     time.sleep(seconds)
     process.send_signal(number)
     output, errors = process.communicate(timeout=30)
     return process.returncode, output, errors
 
 
-@pytest.mark.parametrize("seconds", [0.4, 1.5, 4.0, 9.0])
-def test_ctrl_c_at_any_moment_keeps_what_there_is(tmp_path: Path, seconds: float) -> None:
+@pytest.mark.parametrize("seconds", [0.4, 1.5, 4.0, None])
+def test_ctrl_c_at_any_moment_keeps_what_there_is(tmp_path: Path, seconds: float | None) -> None:
     code, output, errors = stopped_after(seconds, tmp_path, signal.SIGINT)
     assert code in (130, -signal.SIGINT), (output, errors)  # the latter while Python itself starts
     assert "Traceback" not in output + errors
-    assert seconds < 9 or len(list(tmp_path.iterdir())) == 1
+    assert seconds is not None or len(list(tmp_path.iterdir())) == 1
     for folder in tmp_path.iterdir():
         info = json.loads((folder / "run.json").read_text())
         assert info["complete"] is False
@@ -144,7 +161,7 @@ def test_a_terminated_replay_keeps_what_there_is_too(tmp_path: Path, inherited: 
     """Also where SIGINT is ignored, as in a background job of a script."""
     before = signal.signal(signal.SIGINT, inherited)
     try:
-        code, output, errors = stopped_after(9.0, tmp_path, signal.SIGTERM)
+        code, output, errors = stopped_after(None, tmp_path, signal.SIGTERM)
     finally:
         signal.signal(signal.SIGINT, before)
     assert code == 143 and "Traceback" not in output + errors
@@ -216,8 +233,8 @@ def test_a_trace_that_cannot_be_read_is_an_error_though_the_run_is_known(tmp_pat
 
 def test_output_into_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     replay = f"replay go-forward --runs {tmp_path}"
-    for arguments in ("models", replay):
-        command = f"set -o pipefail; {sys.executable} -m agent.cli {arguments} | head -n 1"
+    for arguments, reader in (("models", "head -n 1"), (replay, "grep --max-count=1 'Turn 1'")):
+        command = f"set -o pipefail; {sys.executable} -m agent.cli {arguments} | {reader}"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=90)
         assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     (folder,) = tmp_path.iterdir()

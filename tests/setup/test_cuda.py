@@ -1,16 +1,20 @@
 """What set-up finds of CUDA: devices through the driver, nvcc, and the one line that says what follows."""
 
 import ctypes
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent import devices
 from agent.setup import cuda
 from agent.setup.cuda import Cuda
 from tests.setup.test_system import add_tool
 
+ROOT = Path(cuda.__file__).parents[2]
 NVCC = 'echo "Cuda compilation tools, release 12.8, V12.8.93"'
 
 
@@ -57,7 +61,7 @@ def install_driver(monkeypatch: pytest.MonkeyPatch, status: int = 0) -> None:
 
 
 def test_without_a_driver_there_is_nothing_although_there_is_nvcc(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "_DRIVER", "libnone.so.1")
+    monkeypatch.setattr(devices, "DRIVER", "libnone.so.1")
     add_tool(tools, "nvcc", NVCC)
     assert cuda.find() == Cuda()
     assert str(cuda.find()) == "No CUDA device: the big engines will run on the CPU, slowly."
@@ -102,3 +106,21 @@ def test_what_the_user_says_in_cmake_args_goes_first(tools: Path, monkeypatch: p
     monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=OFF")
     assert not cuda.find().serves_llama
     assert str(cuda.find()).endswith("llama-cpp-python is built as CMAKE_ARGS says.")
+
+
+def test_the_device_of_a_run_is_asked_of_the_same_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    install_driver(monkeypatch)
+    devices.cuda_devices.cache_clear()
+    try:
+        assert devices.cuda_devices() == len(cuda.find().devices) == 2
+    finally:
+        devices.cuda_devices.cache_clear()
+
+
+def test_set_up_needs_the_standard_library_alone() -> None:
+    """It runs before anything is installed."""
+    asked = "import sys; import agent.setup.__main__; print(*{name.partition('.')[0] for name in sys.modules})"
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {asked}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) - sys.stdlib_module_names <= {"agent", "__main__"}

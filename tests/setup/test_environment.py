@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from agent.models import manifest
-from agent.setup import cuda, environment, llama_wheel, steps, system
+from agent.setup import cuda, environment, llama_wheel, steps, system, torch_build
 from agent.setup.__main__ import main
 from agent.setup.cuda import Cuda
 from agent.setup.environment import Level
@@ -21,6 +21,7 @@ SETUP = Path(environment.__file__).parent
 PYPROJECT = Path(environment.__file__).parents[2] / "pyproject.toml"
 WITHOUT_CUDA, WITH_CUDA = "cuda: Optional[str] = None", "cuda: Optional[str] = '13.0'"
 SITE_PACKAGES = Path(".venv/lib/python3.11/site-packages")
+TORCH = SITE_PACKAGES / "torch" / "version.py"
 TORCHAUDIO = SITE_PACKAGES / "torchaudio" / "lib" / "libtorchaudio.so"
 GPU = Cuda(("NVIDIA H200 (9.0)",), "/usr/local/cuda/bin/nvcc", "12.8")
 
@@ -41,11 +42,12 @@ class Machine:
         self.ran.append(" ".join(map(str, command)))
         if self.fails in self.ran[-1]:
             raise SetupError(title)
-        if " torch==" in self.ran[-1]:
-            torch = SITE_PACKAGES / "torch" / "version.py"
-            torch.parent.mkdir(parents=True, exist_ok=True)
-            torch.write_text(f"from typing import Optional\n{self.torch}\n")
-        if "requirements-gpu.txt" in self.ran[-1]:
+        if "--force-reinstall --no-deps torch==" in self.ran[-1]:
+            TORCHAUDIO.touch()
+        if " torch==" in self.ran[-1] and (not TORCH.exists() or "--force-reinstall" in self.ran[-1]):
+            TORCH.parent.mkdir(parents=True, exist_ok=True)
+            TORCH.write_text(f"from typing import Optional\n{self.torch}\n")
+        if "requirements-gpu.txt" in self.ran[-1] and not TORCHAUDIO.parent.exists():
             TORCHAUDIO.parent.mkdir(parents=True, exist_ok=True)
             TORCHAUDIO.touch()
 
@@ -61,6 +63,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     (tmp_path / "pyproject.toml").write_bytes(PYPROJECT.read_bytes())
     (tmp_path / environment.PYTHON).parent.mkdir(parents=True)
     (tmp_path / environment.PYTHON).touch()
+    (tmp_path / SITE_PACKAGES).mkdir(parents=True)
     monkeypatch.setattr(environment, "run_step", machine.run_step)
     monkeypatch.setattr(llama_wheel, "build_wheel", machine.build_wheel)
     monkeypatch.setattr(cuda, "find", lambda: machine.cuda)
@@ -131,6 +134,27 @@ def test_a_pytorch_without_cuda_beside_a_device_is_told(machine: Machine, capsys
     environment.set_up("gpu")
     assert "PyTorch came as a build without CUDA" in capsys.readouterr().out
     assert not TORCHAUDIO.exists()
+
+
+def test_a_driver_that_comes_later_brings_the_other_build_of_pytorch(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment.set_up("gpu")
+    machine.cuda, machine.torch = Cuda(GPU.devices), WITH_CUDA
+    assert not environment.is_ready("gpu") and not TORCHAUDIO.exists()
+    environment.set_up("gpu")
+    assert torch_build.has_cuda(SITE_PACKAGES) and TORCHAUDIO.exists()
+    assert "without CUDA, which pip's settings" not in capsys.readouterr().out
+    machine.ran.clear()
+    Path("pyproject.toml").write_text("changed")
+    environment.set_up("gpu")
+    assert not any("--force-reinstall --no-deps torch==" in command for command in machine.ran)
+
+
+def test_a_driver_is_nothing_to_the_default_pipeline(machine: Machine) -> None:
+    environment.set_up("run")
+    machine.cuda = Cuda(GPU.devices)
+    assert environment.is_ready("run")
 
 
 def test_the_default_pipeline_is_for_the_cpu_and_silent_about_cuda(
