@@ -3,6 +3,7 @@
 import click
 
 from agent.cli.explain import explain
+from agent.cli.full_size import full_size
 from agent.cli.models import models
 from agent.cli.replay import replay
 
@@ -13,5 +14,5 @@ def cli() -> None:
     """Turnscope: a streaming voice agent that explains its own latency."""
 
 
-for command in (replay, explain, models):
+for command in (replay, explain, models, full_size):
     cli.add_command(command)

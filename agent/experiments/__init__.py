@@ -1,0 +1,1 @@
+"""Experiments: what needs engines and gives samples, which `profiling` explains."""

@@ -1,0 +1,85 @@
+"""The ceilings of this machine, measured right before and right after what they are to explain."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent import devices
+from agent.experiments.full_size.effort import Effort
+from agent.experiments.full_size.prompts import prefill
+from agent.experiments.full_size.settings import Placed
+from agent.experiments.full_size.weights import of_gguf
+from profiling.machine import Ceiling, matmul_rate, read_bandwidth
+from profiling.trace.clock import NS_PER_S, Clock
+
+READ, LLAMA_READ = "read", "read by llama.cpp"  # apart, for llama.cpp may run on another device than PyTorch
+FLOAT32, Q4_0 = "float32", "Q4_0"
+
+
+@dataclass
+class Ceilings:
+    """Measures by name: READ, LLAMA_READ, a PyTorch dtype, or Q4_0, which is llama.cpp's arithmetic in one batch
+    through `llama_file`, a few layers as wide as those of the big file. `all` keeps what was measured by what it was to
+    explain."""
+
+    clock: Clock
+    threads: int
+    effort: Effort
+    llama_file: Path | None = None
+    all: dict[str, dict[str, Ceiling]] = field(default_factory=dict[str, dict[str, Ceiling]])
+
+    @contextmanager
+    def around(self, what: str, wanted: Mapping[str, str]) -> Iterator[dict[str, Ceiling]]:
+        """Ceilings, each with its device, around the block: those of after it are pooled with those of before it."""
+        found = self.all[what] = {name: self._measure(name, device) for name, device in wanted.items()}
+        yield found
+        for name, device in wanted.items():
+            found[name] = found[name].with_more(self._measure(name, device))
+
+    def _measure(self, name: str, device: str) -> Ceiling:
+        effort, repetitions = self.effort, self.effort.ceiling_repetitions
+        if name in (READ, LLAMA_READ):
+            return read_bandwidth(
+                self.clock,
+                device=device,
+                threads=self.threads,
+                repetitions=repetitions,
+                probe=effort.probe,
+            )
+        if name == Q4_0:
+            return self._q4_0(device)
+        return matmul_rate(
+            self.clock,
+            name,
+            device=device,
+            threads=self.threads,
+            repetitions=repetitions,
+            probe=effort.probe,
+        )
+
+    def _q4_0(self, device: str) -> Ceiling:
+        from agent.llm.llama import LlamaEngine
+
+        if self.llama_file is None:
+            raise ValueError("there is no file to measure llama.cpp's arithmetic with")
+        matrices = [w for w in of_gguf(self.llama_file) if len(w.shape) > 1 and w.name != "token_embd.weight"]
+        flops_of_token = 2 * sum(weight.elements for weight in matrices)
+        placed = Placed(device, self.threads)
+        engine = LlamaEngine(
+            self.llama_file,
+            clock=self.clock,
+            threads=self.threads,
+            prefill_threads=self.threads,
+            batch_tokens=placed.batch_tokens,
+            gpu_layers=placed.gpu_layers,
+            main_gpu=devices.number(device),
+        )
+        numbers = range(1 + self.effort.ceiling_repetitions)  # the first warms up
+        with closing(engine):
+            prefills = [prefill(engine, placed.batch_tokens, number) for number in numbers]
+        rates = [
+            flops_of_token * (done.evaluated_tokens or 0) * NS_PER_S / (done.end_ns - done.start_ns)
+            for done in prefills[1:]
+        ]
+        return Ceiling("Q4_0 matrix product", "FLOP/s", device, self.threads, tuple(rates))

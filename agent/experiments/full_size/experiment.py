@@ -1,0 +1,217 @@
+"""The whole experiment: what can be measured here, room for it, the files, engine by engine, then one turn."""
+
+import gc
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent import devices, models
+from agent.engine_choice import SMART_TURN_MODEL, VAD_MODEL
+from agent.errors import TurnscopeError
+from agent.experiments.full_size import room
+from agent.experiments.full_size.ceilings import FLOAT32, LLAMA_READ, Q4_0, READ, Ceilings
+from agent.experiments.full_size.effort import Effort
+from agent.experiments.full_size.making import Made, Recipe, find, make
+from agent.experiments.full_size.packages import ASR, ENGINES, LLM, NAMES, TTS, TURN, why_not
+from agent.experiments.full_size.report import FILE, Report
+from agent.experiments.full_size.samples import Row, Sample, rows
+from agent.experiments.full_size.settings import Placed, pipeline_settings
+from agent.experiments.full_size.shapes import FULL_SIZE, Shapes
+from agent.scenario import load_scenario
+from profiling.environment import LIBRARIES, Machine, versions_of
+from profiling.trace.clock import Clock, SystemClock, seconds
+
+PHASES = (*ENGINES, TURN)
+Tell = Callable[[str], None]
+_BIG_LIBRARIES = ("torch", "nemo-toolkit", "voxcpm", "transformers")
+_EXPECTED_S = {ASR: 110, LLM: 110, TTS: 200, TURN: 190}  # on two cores of a CPU
+_ON_GPU_S = 45  # each, most of it loading
+_MADE_PER_S = 120e6  # bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`phases` of PHASES, `device` cpu, cuda or cuda:N; the turn's run folder goes into `runs`."""
+
+    phases: Sequence[str]
+    device: str
+    effort: Effort
+    runs: Path
+    shapes: Shapes = FULL_SIZE
+    clock: Clock = field(default_factory=SystemClock)
+
+
+class Experiment:
+    """Looks at what can be measured; `run` measures it. `notes` are sentences about what is passed over and what runs
+    elsewhere than asked for. Raises TurnscopeError when, for lack of packages, nothing is left to measure, and when
+    the turn's listening models are absent."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.notes: list[str] = []
+        self._phases = self._possible(plan.phases)
+        if not self._phases:
+            raise TurnscopeError(f"There is nothing to measure: {' '.join(self.notes)}")
+        if TURN in self._phases:
+            for name in (VAD_MODEL, SMART_TURN_MODEL):
+                models.locate(name)
+        self._placed = Placed(plan.device, Machine.this().usable_cores)
+        self._llm_placed = self._placed_llm()
+        self._sound: NDArray[np.float32] = load_scenario(plan.effort.turn_scenario).utterances[0].recording.samples
+        self._recipes = self._all_recipes()
+
+    def _possible(self, phases: Sequence[str]) -> list[str]:
+        reasons = {engine: why_not(engine, self._plan.device) for engine in ENGINES}
+        wanted = [engine for engine in ENGINES if engine in phases or TURN in phases]
+        self.notes += [reason for engine in wanted if (reason := reasons[engine])]
+        possible = [engine for engine in ENGINES if engine in phases and not reasons[engine]]
+        if TURN in phases and any(reasons.values()):
+            self.notes.append("The scripted turn needs all three engines: it is passed over.")
+        return [*possible, TURN] if TURN in phases and not any(reasons.values()) else possible
+
+    def _placed_llm(self) -> Placed:
+        if self._plan.device == devices.CPU or not {LLM, TURN} & set(self._phases):
+            return self._placed
+        import llama_cpp
+
+        if llama_cpp.llama_supports_gpu_offload():
+            return self._placed
+        self.notes.append(
+            "llama-cpp-python was built without CUDA: the language model runs on the CPU; `make setup-gpu` on this "
+            "machine builds it for the GPU."
+        )
+        return Placed(devices.CPU, self._placed.threads)
+
+    def _all_recipes(self) -> dict[str, list[Recipe]]:
+        """By engine; the first is its model. The libraries that make them are imported here."""
+        recipes: dict[str, list[Recipe]] = {}
+        shapes, engines = self._plan.shapes, set(ENGINES if TURN in self._phases else self._phases)
+        if ASR in engines:
+            from agent.experiments.full_size import nemotron_file
+
+            recipes[ASR] = [nemotron_file.recipe(shapes.asr, self._sound)]
+        if LLM in engines:
+            from agent.experiments.full_size import gguf_file
+
+            recipes[LLM] = [gguf_file.recipe(shapes.llm), gguf_file.recipe(gguf_file.narrow(shapes.llm))]
+        if TTS in engines:
+            from agent.experiments.full_size import voxcpm_folder
+
+            recipes[TTS] = [voxcpm_folder.recipe(shapes.tts)]
+        return recipes
+
+    @property
+    def place(self) -> str:
+        """Where it runs, in words."""
+        cores = self._placed.threads
+        return f"{cores} CPU cores" if self._plan.device == devices.CPU else self._plan.device
+
+    @property
+    def expected_s(self) -> float:
+        """About how long `run` will take."""
+        on_cpu = self._plan.device == devices.CPU
+        of_phase = {p: _EXPECTED_S[p] * 2 / min(8, self._placed.threads) if on_cpu else _ON_GPU_S for p in PHASES}
+        unmade = [recipe.size_bytes for those in self._recipes.values() for recipe in those if find(recipe) is None]
+        return sum(of_phase[phase] for phase in self._phases) + sum(unmade) / _MADE_PER_S
+
+    def run(self, tell: Tell) -> Report:
+        """`tell` is called with what is being done. Raises TurnscopeError when there is no room for it."""
+        began_ns = self._plan.clock.now_ns()
+        room.require_disk(self._recipes)
+        sizes_bytes = {name: those[0].size_bytes for name, those in self._recipes.items()}
+        room.require_memory(self._phases, sizes_bytes, self._plan.device)
+        made = {name: self._made(name, those, tell) for name, those in self._recipes.items()}
+        files = {name: those[0].folder for name, those in made.items()}
+        llama_file = made[LLM][1].folder / _gguf_name() if LLM in made else None
+        ceilings = Ceilings(self._plan.clock, self._placed.threads, self._plan.effort, llama_file)
+        found: list[Row] = []
+        run_folder: Path | None = None
+        for phase in self._phases:
+            if phase == TURN:
+                of_turn, run_folder = self._play(files, ceilings, tell)
+                found += of_turn
+            else:
+                found += self._measure(phase, files[phase], ceilings, tell)
+        report = Report(
+            device=self._plan.device,
+            machine=Machine.this(),
+            versions=versions_of((*LIBRARIES, *_BIG_LIBRARIES)),
+            shapes=self._plan.shapes,
+            effort=self._plan.effort,
+            made={name: those[0] for name, those in made.items()},
+            ceilings=ceilings.all,
+            rows=found,
+            notes=self.notes,
+            took_s=seconds(self._plan.clock.now_ns() - began_ns),
+            run_folder=run_folder,
+        )
+        if run_folder is not None:
+            (run_folder / FILE).write_text(report.as_json(), encoding="utf-8")
+        return report
+
+    def _made(self, name: str, recipes: Sequence[Recipe], tell: Tell) -> list[Made]:
+        tell(f"making {NAMES[name]}, {recipes[0].size_bytes / room.GB:.1f} GB of random weights")
+        made = [make(one, lambda: tell(f"waiting for another process that makes {NAMES[name]}")) for one in recipes]
+        _give_memory_back()
+        return made
+
+    def _measure(self, phase: str, folder: Path, ceilings: Ceilings, tell: Tell) -> list[Row]:
+        placed = self._llm_placed if phase == LLM else self._placed
+        names = {ASR: (READ, FLOAT32), LLM: (LLAMA_READ, Q4_0), TTS: (READ, FLOAT32, self._plan.shapes.tts.dtype)}
+        tell(f"{NAMES[phase]}: the machine's ceilings")
+        with ceilings.around(phase, dict.fromkeys(names[phase], placed.device)) as around:
+            samples = self._samples(phase, folder, tell)
+            _give_memory_back()
+            tell(f"{NAMES[phase]}: the machine's ceilings once more")
+        return rows(samples, around)
+
+    def _samples(self, phase: str, folder: Path, tell: Tell) -> list[Sample]:
+        effort, clock = self._plan.effort, self._plan.clock
+        if phase == ASR:
+            from agent.experiments.full_size import measure_asr, nemotron_file
+
+            path = folder / nemotron_file.FILE
+            return measure_asr.measure_asr(path, self._placed, effort, self._sound, clock, tell)
+        if phase == LLM:
+            from agent.experiments.full_size.measure_llm import measure_llm
+
+            return measure_llm(folder / _gguf_name(), self._llm_placed, effort, clock, tell)
+        from agent.experiments.full_size.measure_tts import measure_tts
+
+        return measure_tts(folder, self._placed, effort, clock, tell)
+
+    def _play(self, files: Mapping[str, Path], ceilings: Ceilings, tell: Tell) -> tuple[list[Row], Path]:
+        from agent.experiments.full_size import laws, nemotron_file
+        from agent.experiments.full_size.turn import play_turn
+        from agent.experiments.full_size.turn_samples import TurnLaw
+
+        plan, asr, llm = self._plan, files[ASR] / nemotron_file.FILE, files[LLM] / _gguf_name()
+        settings = pipeline_settings(asr, llm, files[TTS], self._placed, self._llm_placed, plan.effort)
+        wanted: dict[str, str] = dict.fromkeys((READ, FLOAT32, plan.shapes.tts.dtype), self._placed.device)
+        wanted |= dict.fromkeys((LLAMA_READ, Q4_0), self._llm_placed.device)
+        tell("all three: the machine's ceilings")
+        with ceilings.around(TURN, wanted) as around:
+            played = play_turn(settings, plan.effort.turn_scenario, plan.runs, plan.clock, tell)
+            _give_memory_back()
+            tell("all three: the machine's ceilings once more")
+        of_llm = laws.LlmLaw(llm, self._llm_placed.batch_tokens)
+        law = TurnLaw(laws.AsrLaw(asr), of_llm, laws.TtsLaw(files[TTS]), settings, played.alone)
+        return rows(list(law.samples(played.turn)), around), played.run_folder
+
+
+def _gguf_name() -> str:
+    from agent.experiments.full_size import gguf_file
+
+    return gguf_file.FILE
+
+
+def _give_memory_back() -> None:
+    """Of what is no longer referred to, and what PyTorch keeps on a GPU for later."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,58 @@
+"""The names and shapes of a model's weights, read from its files; the values stay on the disk."""
+
+import re
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from agent.llm.gguf_header import GgufHeader
+from profiling.workload import Weight
+
+_ELEMENT_BYTES = {"BF16": 2, "F16": 2, "F32": 4}  # safetensors' names
+
+
+def of_nemo(path: Path) -> list[Weight]:
+    import torch
+
+    with tarfile.open(path) as archive:
+        tensors: dict[str, Any] = torch.load(_member(archive, ".ckpt"), map_location="meta", weights_only=True)
+    return _in_order(Weight(name, tuple(t.shape), t.element_size()) for name, t in tensors.items())
+
+
+def nemo_config(path: Path) -> dict[str, Any]:
+    """The contents of a .nemo file's model_config.yaml."""
+    import yaml
+
+    with tarfile.open(path) as archive:
+        return yaml.safe_load(_member(archive, "model_config.yaml"))
+
+
+def of_voxcpm(folder: Path) -> list[Weight]:
+    """Those of the VAE begin with `audio_vae.`, as in the library's model."""
+    import torch
+    from safetensors import safe_open
+
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        main = [Weight(name, tuple(s.get_shape()), _ELEMENT_BYTES[s.get_dtype()]) for name, s in slices.items()]
+    vae = torch.load(folder / "audiovae.pth", map_location="meta", weights_only=True)["state_dict"]
+    return _in_order([*main, *(Weight(f"audio_vae.{n}", tuple(t.shape), t.element_size()) for n, t in vae.items())])
+
+
+def of_gguf(path: Path) -> list[Weight]:
+    """Shapes with the length of a row last; the bytes of an element of a blocked format are a block's share."""
+    found: list[Weight] = []
+    for tensor in GgufHeader(path).tensors:
+        elements = Weight(tensor.name, tensor.shape, 0).elements
+        found.append(Weight(tensor.name, tensor.shape[::-1], (tensor.bytes or 0) / max(1, elements)))
+    return found
+
+
+def _member(archive: tarfile.TarFile, end: str) -> Any:
+    return archive.extractfile(next(name for name in archive.getnames() if name.endswith(end)))
+
+
+def _in_order(weights: Iterable[Weight]) -> list[Weight]:
+    """By name, numbers in it as numbers: the order in which a model's layers follow each other."""
+    return sorted(weights, key=lambda weight: [(int(n or 0), s) for n, s in re.findall(r"(\d+)|(\D+)", weight.name)])

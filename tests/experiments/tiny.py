@@ -1,0 +1,60 @@
+"""The experiment at a tiny scale: the same code, shapes of a few thousand parameters."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent.experiments.full_size.effort import Effort
+from agent.experiments.full_size.shapes import GemmaShape, NemotronShape, Shapes, VoxCpmShape
+from agent.user_cache import cache_folder
+from profiling.machine import Probe
+
+ASR = NemotronShape(
+    layers=2, width=64, heads=4, subsampling_channels=16, prediction_width=64, joint_width=64, tokens=200
+)
+LLM = GemmaShape(
+    layers=6, period=3, width=64, feed_forward=128, heads=4, local_kv_heads=2, local_head=32, global_head=64, window=32,
+    context=1024, vocabulary=0,
+)  # fmt: skip
+TTS = VoxCpmShape(
+    width=64, feed_forward=128, heads=4, kv_heads=2, head=16, layers=3, residual_layers=2, local_width=64,
+    local_feed_forward=128, local_heads=4, local_layers=2, quantizer_width=32, vae_encoder_width=8,
+    vae_decoder_width=64, vocabulary=2048, kv_positions=512, dtype="float32",
+)  # fmt: skip
+SHAPES = Shapes(ASR, LLM, TTS)
+EFFORT = Effort(
+    asr_streams=1,
+    asr_passes=2,
+    llm_prompts=((16, 2), (40, 1)),
+    llm_tokens=6,
+    tts_steps=(6, 4),
+    tts_patches=(2, 3),
+    tts_checked=1,
+    turn_tokens=12,
+    turn_steps=4,
+    ceiling_repetitions=1,
+    probe=Probe(1 << 20, (256, 256), 32),
+)
+
+
+@dataclass(frozen=True)
+class Cache:
+    folder: Path
+
+    @property
+    def made(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "turnscope" / "full-size").glob("*"))
+
+
+@contextmanager
+def own_cache(folder: Path) -> Iterator[Cache]:
+    """A user's cache in `folder`, with the models of the real one."""
+    models = cache_folder() / "models"
+    (folder / "turnscope").mkdir(parents=True)
+    (folder / "turnscope" / "models").symlink_to(models)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield Cache(folder)
