@@ -51,12 +51,15 @@ def full_size(only: tuple[str, ...] | None, device: str, quick: bool, json_path:
     how_much = effort.QUICK if quick else effort.ON_CPU if place == devices.CPU else effort.ON_GPU
     with notes.status("Looking at what can be measured here …"):
         experiment = Experiment(Plan(only or PHASES, place, how_much, runs))
-    for sentence in experiment.notes:
+    told = list(experiment.notes)
+    for sentence in told:
         consoles.note(notes, sentence)
     minutes = max(1, round(experiment.expected_s / 60))
     notes.print(f"This takes about {minutes} minutes on {experiment.place}.", highlight=False)
     with notes.status("Starting …") as status:
         report = experiment.run(lambda what: status.update(f"{what[0].upper()}{what[1:]} …"))
+    for sentence in report.notes[len(told) :]:
+        consoles.note(notes, sentence)
     console.width = max(console.width, _LEAST_WIDTH)
     for one in table.tables(report.rows, report.ceilings):
         console.print(one)

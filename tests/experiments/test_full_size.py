@@ -76,7 +76,7 @@ def test_parts(done: Done) -> None:
     assert done.parts("tts", "set-up") == {"tokenise", "prompt", "prefill"}
     assert done.parts("tts", "first patch, 6 steps") == {"diffusion", "local_encoder", "vae"}
     assert done.parts("tts", "later patch, 6 steps") == {"diffusion", "local_encoder", "vae"} | between
-    assert done.parts("turn", "asr.finalize") == {"features", "encoder", "decoder"}
+    assert done.parts("turn", "asr.partial") == {"features", "encoder", "decoder"}
     assert done.parts("turn", "tts.first_patch") == {"diffusion", "local_encoder", "vae"}
     for row in done.rows("tts"):
         of_parts = [one for one in done.told["rows"] if (one["stage"], bool(one["part"])) == (row["stage"], True)]

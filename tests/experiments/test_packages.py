@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import TurnscopeError
-from agent.experiments.full_size import packages
+from agent.experiments.full_size import packages, room
 from agent.experiments.full_size.experiment import PHASES, Experiment, Plan
 from tests.experiments import tiny
 
@@ -53,3 +53,14 @@ def test_a_llama_cpp_without_cuda_is_said_and_runs_on_the_cpu(monkeypatch: pytes
     experiment = Experiment(Plan(("llm",), "cuda", tiny.EFFORT, tmp_path, tiny.SHAPES))
     (note,) = experiment.notes
     assert note.startswith("llama-cpp-python was built without CUDA") and experiment._llm_placed.device == "cpu"
+
+
+def test_a_phase_whose_room_others_have_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with tiny.own_cache(tmp_path / "cache"):
+        experiment = looked_at(("llm",), tmp_path)
+        free = iter([1 << 40, 1000])
+        monkeypatch.setattr(room, "available_memory_bytes", lambda: next(free))
+        report = experiment.run(lambda what: None)
+    assert report.rows == [] and report.run_folder is None
+    (note,) = report.notes
+    assert note.startswith("Passed over: the language model. Memory does not suffice")

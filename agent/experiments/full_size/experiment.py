@@ -1,7 +1,5 @@
 """The whole experiment: what can be measured here, room for it, the files, engine by engine, then one turn."""
 
-import gc
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from agent import devices, models
 from agent.engine_choice import SMART_TURN_MODEL, VAD_MODEL
 from agent.errors import TurnscopeError
-from agent.experiments.full_size import room
+from agent.experiments.full_size import memory, room
 from agent.experiments.full_size.ceilings import FLOAT32, LLAMA_READ, Q4_0, READ, Ceilings
 from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.making import Made, Recipe, find, make
@@ -119,7 +117,8 @@ class Experiment:
         return sum(of_phase[phase] for phase in self._phases) + sum(unmade) / _MADE_PER_S
 
     def run(self, tell: Tell) -> Report:
-        """`tell` is called with what is being done. Raises TurnscopeError when there is no room for it."""
+        """`tell` is called with what is being done. Raises TurnscopeError when there is no room for it; a phase for
+        which others have taken the room meanwhile is passed over."""
         began_ns = self._plan.clock.now_ns()
         room.require_disk(self._recipes)
         sizes_bytes = {name: those[0].size_bytes for name, those in self._recipes.items()}
@@ -131,7 +130,9 @@ class Experiment:
         found: list[Row] = []
         run_folder: Path | None = None
         for phase in self._phases:
-            if phase == TURN:
+            if shortage := room.shortage(phase, sizes_bytes, self._plan.device):
+                self.notes.append(f"Passed over: {NAMES[phase]}. {shortage}")
+            elif phase == TURN:
                 of_turn, run_folder = self._play(files, ceilings, tell)
                 found += of_turn
             else:
@@ -156,7 +157,7 @@ class Experiment:
     def _made(self, name: str, recipes: Sequence[Recipe], tell: Tell) -> list[Made]:
         tell(f"making {NAMES[name]}, {recipes[0].size_bytes / room.GB:.1f} GB of random weights")
         made = [make(one, lambda: tell(f"waiting for another process that makes {NAMES[name]}")) for one in recipes]
-        _give_memory_back()
+        memory.give_back()
         return made
 
     def _measure(self, phase: str, folder: Path, ceilings: Ceilings, tell: Tell) -> list[Row]:
@@ -165,7 +166,7 @@ class Experiment:
         tell(f"{NAMES[phase]}: the machine's ceilings")
         with ceilings.around(phase, dict.fromkeys(names[phase], placed.device)) as around:
             samples = self._samples(phase, folder, tell)
-            _give_memory_back()
+            memory.give_back()
             tell(f"{NAMES[phase]}: the machine's ceilings once more")
         return rows(samples, around)
 
@@ -196,7 +197,7 @@ class Experiment:
         tell("all three: the machine's ceilings")
         with ceilings.around(TURN, wanted) as around:
             played = play_turn(settings, plan.effort.turn_scenario, plan.runs, plan.clock, tell)
-            _give_memory_back()
+            memory.give_back()
             tell("all three: the machine's ceilings once more")
         of_llm = laws.LlmLaw(llm, self._llm_placed.batch_tokens)
         law = TurnLaw(laws.AsrLaw(asr), of_llm, laws.TtsLaw(files[TTS]), settings, played.alone)
@@ -207,11 +208,3 @@ def _gguf_name() -> str:
     from agent.experiments.full_size import gguf_file
 
     return gguf_file.FILE
-
-
-def _give_memory_back() -> None:
-    """Of what is no longer referred to, and what PyTorch keeps on a GPU for later."""
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        torch.cuda.empty_cache()

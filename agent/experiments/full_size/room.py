@@ -34,21 +34,27 @@ def require_disk(recipes: Mapping[str, Sequence[Recipe]]) -> None:
 
 def require_memory(phases: Sequence[str], sizes_bytes: Mapping[str, int], device: str) -> None:
     """`sizes_bytes` are those of the engines' files. Raises TurnscopeError when a phase would not fit."""
+    shortages = {phase: shortage(phase, sizes_bytes, device) for phase in phases}
+    largest = max(phases, key=lambda phase: memory_bytes(phase, sizes_bytes))
+    if short := shortages[largest] or next(filter(None, shortages.values()), None):
+        raise TurnscopeError(short.rstrip(".") + _or_only(phase for phase in phases if not shortages[phase]) + ".")
+
+
+def shortage(phase: str, sizes_bytes: Mapping[str, int], device: str) -> str | None:
+    """The sentence that says by how much memory is short for a phase; None when it fits."""
     on_cpu = device == devices.CPU
-    _require("Memory", available_memory_bytes(), {phase: memory_bytes(phase, sizes_bytes, on_cpu) for phase in phases})
+    places = [("Memory", available_memory_bytes(), memory_bytes(phase, sizes_bytes, on_cpu))]
     if not on_cpu:
-        needs = {phase: gpu_memory_bytes(phase, sizes_bytes) for phase in phases}
-        _require(f"The memory of {device}", available_gpu_memory_bytes(device), needs)
-
-
-def _require(what: str, free: int | None, needs: Mapping[str, float]) -> None:
-    largest = max(needs, key=lambda phase: needs[phase])
-    if free is not None and needs[largest] > free:
-        fitting = [phase for phase, need in needs.items() if need <= free]
-        raise TurnscopeError(
-            f"{what} does not suffice for {NAMES[largest]}: about {_gb(needs[largest])} are needed, and {_gb(free)} "
-            f"are free. Close what else uses it{_or_only(fitting)}."
+        places.append(
+            (f"The memory of {device}", available_gpu_memory_bytes(device), gpu_memory_bytes(phase, sizes_bytes))
         )
+    for what, free, needed in places:
+        if free is not None and needed > free:
+            return (
+                f"{what} does not suffice for {NAMES[phase]}: about {_gb(needed)} are needed, and {_gb(free)} are "
+                "free. Close what else uses it."
+            )
+    return None
 
 
 def memory_bytes(phase: str, sizes_bytes: Mapping[str, int], on_cpu: bool = True) -> float:

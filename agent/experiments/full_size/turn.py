@@ -15,6 +15,7 @@ from agent.cli.session import ConversationRecording, Session
 from agent.engines import Engines
 from agent.errors import TurnscopeError
 from agent.events import Event, TurnEnded
+from agent.experiments.full_size.memory import give_back
 from agent.loading import load_engines
 from agent.replay import ScenarioStarted, replay
 from agent.scenario import Scenario, load_scenario
@@ -49,7 +50,12 @@ class Played:
 def play_turn(settings: Settings, scenario: str, runs: Path, clock: Clock, tell: Callable[[str], None]) -> Played:
     """Load everything, play the scenario, and give its one turn. Raises TurnscopeError when there was no answer."""
     loaded = load_scenario(scenario)
-    engines = load_engines(settings, clock, lambda what: tell(f"all three: {what}"))
+
+    def tell_loading(what: str) -> None:
+        give_back()  # what the engine before needed only while it was loaded
+        tell(f"all three: {what}")
+
+    engines = load_engines(settings, clock, tell_loading)
     tell(f"all three: playing {loaded.name} at real pace, and waiting for the reply")
     with asyncio.Runner(loop_factory=precise_loop) as runner:
         return runner.run(_play(settings, loaded, engines, runs, clock))

@@ -19,6 +19,11 @@ _ASR = (Stage.ASR_PARTIAL, Stage.ASR_FINALIZE)
 _DECODE = (Stage.LLM_THINKING, Stage.LLM_FIRST_PHRASE, Stage.LLM_DECODE)
 _PATCHES = (Stage.TTS_FIRST_PATCH, Stage.TTS_PATCHES)
 _NOTHING = (Stage.ASR_CHUNK_WAIT, Stage.PLAYOUT_BUFFER, Stage.PLAYOUT_LEADING_SILENCE)
+_PARTS_OF = {
+    **dict.fromkeys(_ASR, v.ASR_PART_NS),
+    Stage.TTS_SETUP: v.TTS_SETUP_PART_NS,
+    **dict.fromkeys(_PATCHES, v.TTS_PATCH_PART_NS),
+}
 _BESIDE = (Stage.ASR_PARTIAL, Stage.LLM_DECODE, Stage.TTS_PATCHES)
 
 
@@ -56,6 +61,7 @@ class TurnLaw:
                 measured = (sum(seconds(_busy_ns(step)) for step in beside),)
                 sample = self._sample(stage, beside, 0)
                 yield replace(sample, measured_s=measured, note=f"{sample.note}, beside the path")
+                yield from self._parts(beside)
 
     def _on_path(self, turn: Turn, path: CriticalPath) -> Iterator[Sample]:
         for stage, ns in path.totals.items():
@@ -69,7 +75,7 @@ class TurnLaw:
     def _sample(self, stage: Stage, steps: Sequence[Step], count: int) -> Sample:
         terms = tuple(term for step in steps for term in self._terms(step).values())
         law, stated_s = (PATCH_LOOP if stage in _PATCHES else SUM, None) if len(terms) > 1 else (None, None)
-        if stage in (Stage.HOST, Stage.QUEUE, Stage.UNATTRIBUTED):
+        if stage in (Stage.HOST, Stage.QUEUE, Stage.UNATTRIBUTED) or (stage in _ASR and not terms):
             law, stated_s = OURS, 0.0
         elif stage in _NOTHING:
             law, stated_s = WAIT, 0.0
@@ -103,14 +109,13 @@ class TurnLaw:
         return {part: term * len(forwards) for part, term in terms.items()}
 
     def _parts(self, steps: Sequence[Step]) -> Iterator[Sample]:
-        """Those of a stage whose steps tell them."""
-        for step in steps:
-            names = {Stage.TTS_SETUP: v.TTS_SETUP_PART_NS, **dict.fromkeys(_ASR, v.ASR_PART_NS)}
-            names |= dict.fromkeys(_PATCHES, v.TTS_PATCH_PART_NS)
-            name = names.get(step.stage)
-            for part, term in self._terms(step).items() if name else ():
-                times = _numbers(step, str(name).format(part))
-                yield Sample(ENGINE, step.stage, part, (sum(times) / 1e9,), (term,))
+        """Those of a stage whose steps tell them, summed over the steps."""
+        name = _PARTS_OF.get(steps[0].stage) if steps else None
+        terms = [self._terms(step) for step in steps]
+        for part in dict.fromkeys(part for of_step in terms for part in of_step) if name else ():
+            measured_s = sum(sum(_numbers(step, str(name).format(part))) for step in steps) / 1e9
+            those = tuple(of_step[part] for of_step in terms if part in of_step)
+            yield Sample(ENGINE, steps[0].stage, part, (measured_s,), those)
 
     def _hangover_s(self, turn: Turn) -> float:
         endpoint = self._settings.endpoint
