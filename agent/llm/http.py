@@ -163,11 +163,9 @@ class HttpLlmEngine:
                     begun = True
                     yield opening(reply.figures, start_ns, end_ns)
                 yield from tokens
-                if thinking_tokens > 0 and reply.finish_reason is None:
-                    overthought = reply.thinking and reply.thought > thinking_tokens + GRACE_TOKENS
-                    cut = overthought or reply.is_long_enough()
-                    if cut:
-                        break
+                if reply.finish_reason is None and _is_too_long(reply, thinking_tokens, max_tokens):
+                    cut = True
+                    break
                 if begun:
                     start_ns = self._clock.now_ns()
         if reply.figures.prompt_tokens:
@@ -200,6 +198,14 @@ class HttpLlmEngine:
                 if field is None:
                     raise
                 without.add(field)
+
+
+def _is_too_long(reply: HttpReply, thinking_tokens: int, max_tokens: int) -> bool:
+    """Whether the reply has had all it may; without a thinking budget, whether the server passes over `max_tokens`."""
+    if thinking_tokens == 0:
+        return reply.thought + reply.spoken > max_tokens + GRACE_TOKENS
+    overthought = reply.thinking and reply.thought > thinking_tokens + GRACE_TOKENS
+    return overthought or reply.is_long_enough()
 
 
 def _attributes(replies: Sequence[HttpReply]) -> dict[str, Attribute]:

@@ -450,3 +450,12 @@ def test_a_refused_length_shrinks_the_context_so_that_the_history_is_trimmed() -
         ):
             say(asked, long)
         assert asked.context_tokens == asked.prompt_tokens(long) < 4096
+
+
+@pytest.mark.parametrize("kind", ["content", "thought"])
+def test_a_server_that_does_not_stop_is_stopped(kind: str) -> None:
+    without_end = [event("word "), *[event(**{kind: "on "}) for _ in range(500)], HANG]
+    with serving(stream(*without_end)) as server:
+        result = say(engine(server), max_tokens=5)
+    assert result.finished is not None and result.finished.reason == "length"
+    assert len(result.tokens) == 5 + GRACE_TOKENS + 1
