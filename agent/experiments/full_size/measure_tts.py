@@ -1,15 +1,14 @@
 """The voice: set-up and patches by part, and first audio against the law of first audio.
 
-That law's constants come from other phrases, streamed and cut at several lengths: the regression of time on patches
-gives the intercept and the time of one patch.
+That law's constants come from other phrases, streamed and cut at several lengths: the regression of the time until a
+patch on its number, the first ones left out, gives the intercept and the time of one patch.
 """
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, combinations, islice
 from pathlib import Path
-
-import numpy as np
 
 from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.laws import TtsLaw
@@ -32,8 +31,10 @@ class _Said:
     patches: tuple[Patch, ...]
 
     @property
-    def total_s(self) -> float:
-        return _length_s(self.setup) + sum(_length_s(patch) for patch in self.patches)
+    def points_after_first(self) -> list[tuple[int, float]]:
+        """Number of patches and the time until the last of them was there, for each but the first."""
+        times = accumulate((_length_s(patch) for patch in self.patches), initial=_length_s(self.setup))
+        return list(enumerate(times))[2:]
 
     @property
     def first_audio_s(self) -> float:
@@ -108,26 +109,35 @@ def _patch_samples(law: TtsLaw, steps: int, said: Sequence[_Said], rate_hz: int)
         stage = f"{kind}, {steps} steps"
         times = tuple(map(_length_s, patches))
         audio_s = len(patches[0].samples) / rate_hz
-        note = f"{patches[0].forwards} forwards, {np.median(times) / audio_s:.2f} s per second of sound"
+        note = f"{patches[0].forwards} forwards, {statistics.median(times) / audio_s:.2f} s per second of sound"
         yield Sample(ENGINE, stage, None, times, tuple(terms.values()), PATCH_LOOP, note=note)
         for part, term in terms.items():
             yield Sample(ENGINE, stage, part, tuple(seconds(patch.parts_ns[part]) for patch in patches), (term,))
 
 
 def _first_audio_sample(steps: int, calibrating: Sequence[_Said], checked: Sequence[_Said]) -> Sample:
+    """Without a prediction where the machine's speed changed so much between the phrases that no law came out."""
+    intercept_s, patch_s = line([point for one in calibrating for point in one.points_after_first])
+    first_audio_s = intercept_s + patch_s
     lengths = [len(one.patches) for one in calibrating]
-    patch_s, intercept_s = np.polyfit(lengths, [one.total_s for one in calibrating], 1)
     note = f"{intercept_s:.3f} s + {patch_s:.3f} s a patch, from phrases of {min(lengths)} to {max(lengths)} patches"
-    measured = tuple(one.first_audio_s for one in checked)
     return Sample(
         ENGINE,
         f"first audio, {steps} steps",
         None,
-        measured,
+        tuple(one.first_audio_s for one in checked),
         law=INTERCEPT_AND_PATCH,
-        stated_s=float(intercept_s + patch_s),
+        stated_s=first_audio_s if first_audio_s > 0 else None,
         note=note,
     )
+
+
+def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Intercept and slope of a line through points (x, y), of at least two x: the median of the slopes between two of
+    them, and of what that leaves (Theil and Sen), which single disturbed points do not move."""
+    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2) if x1 != x2]
+    slope = statistics.median(slopes)
+    return statistics.median(y - slope * x for x, y in points), slope
 
 
 def _length_s(timed: Setup | Patch) -> float:
