@@ -45,9 +45,9 @@ def full_size(only: tuple[str, ...] | None, device: str, quick: bool, json_path:
     from agent.experiments.full_size.report import FILE
 
     console, notes = consoles.output(), consoles.notes()
+    place = devices.resolve(device)
     path = json_path or runs / FILE
     _require_writable(path)
-    place = devices.resolve(device)
     how_much = effort.QUICK if quick else effort.ON_CPU if place == devices.CPU else effort.ON_GPU
     with notes.status("Looking at what can be measured here …"):
         experiment = Experiment(Plan(only or PHASES, place, how_much, runs))

@@ -32,7 +32,7 @@ def recipe(shape: Shape = Shape(), version: int = 1, fails: BaseException | None
 
 def test_it_is_made_once(cache: tiny.Cache) -> None:
     first = make(recipe(), pytest.fail)
-    assert first.files == {"weights": 3} and first.bytes == 3 and first.made_s >= 0
+    assert first.files == {"weights": 3} and first.made_s >= 0
     again = make(recipe(fails=AssertionError("made again")), pytest.fail)
     assert again == first == find(recipe())
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from agent.asr.nemotron_choices import FRAME_MS
 from agent.experiments.full_size import weights
 from agent.experiments.full_size.ceilings import FLOAT32, LLAMA_READ, Q4_0
 from agent.experiments.full_size.samples import Term
@@ -12,8 +13,6 @@ from agent.llm.bytes_read import BytesRead
 from agent.llm.gguf_header import GgufHeader
 from profiling import workload
 from profiling.workload import VoxCpmSize, Weight
-
-FRAME_MS = 80
 
 
 class AsrLaw:

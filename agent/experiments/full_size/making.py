@@ -42,10 +42,6 @@ class Made:
     made_s: float
     files: dict[str, int]
 
-    @property
-    def bytes(self) -> int:
-        return sum(self.files.values())
-
 
 def find(recipe: Recipe) -> Made | None:
     """What the recipe made earlier, if it is whole."""
