@@ -17,11 +17,12 @@ from safetensors.torch import load_file, save_file
 
 from agent import devices
 from agent.errors import TurnscopeError
+from agent.quiet import quiet
 from agent.tts import voxcpm_checkpoint
 from agent.tts.voxcpm import VoxCpmEngine
-from agent.tts.voxcpm_checkpoint import check, load
+from agent.tts.voxcpm_checkpoint import VoxCPM, check, load
 from tests.fakes.ticking import TickingClock
-from tests.tiny_models.voxcpm import write_voxcpm
+from tests.tiny_models.voxcpm import Shape, write_voxcpm
 
 MAIN, VAE = "model.safetensors", "audiovae.pth"
 
@@ -246,3 +247,27 @@ def test_nothing_is_printed_and_no_network_is_used(folder: Path) -> None:
     command = [sys.executable, "-c", SPEAK, str(folder), str(folder / "voice.wav")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_16_bit_model_is_what_the_library_loads_by_itself_to_the_bit(tmp_path: Path) -> None:
+    folder = write_voxcpm(tmp_path / "half", Shape(dtype="bfloat16"))
+    with quiet():
+        expected = VoxCPM.from_pretrained(str(folder), load_denoiser=False, optimize=False, device="cpu").tts_model
+
+    loaded = load(folder, "cpu")
+
+    assert torch.get_default_dtype() == torch.float32
+    assert loaded.base_lm.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
+    assert all(weight.dtype == torch.float32 for weight in loaded.audio_vae.parameters())
+    theirs = {**dict(expected.named_parameters()), **dict(expected.named_buffers())}
+    ours = {**dict(loaded.named_parameters()), **dict(loaded.named_buffers())}
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
+    assert all(ours[name].dtype == theirs[name].dtype for name in ours)
+
+
+def test_an_unknown_number_type_is_refused(folder: Path) -> None:
+    configured(folder, dtype="float99")
+    with pytest.raises(TurnscopeError, match="float99"):
+        load(folder, "cpu")
+    assert torch.get_default_dtype() == torch.float32
