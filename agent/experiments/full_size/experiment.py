@@ -11,7 +11,7 @@ from agent import devices, models
 from agent.engine_choice import SMART_TURN_MODEL, VAD_MODEL
 from agent.errors import TurnscopeError
 from agent.experiments.full_size import memory, room
-from agent.experiments.full_size.ceilings import FLOAT32, LLAMA_READ, Q4_0, READ, Ceilings
+from agent.experiments.full_size.ceilings import FLOAT32, LLAMA_READ, Q4_0, Ceilings
 from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.making import Made, Recipe, find, make
 from agent.experiments.full_size.packages import ASR, ENGINES, LLM, NAMES, TTS, TURN, why_not
@@ -21,6 +21,7 @@ from agent.experiments.full_size.settings import Placed, pipeline_settings
 from agent.experiments.full_size.shapes import FULL_SIZE, Shapes
 from agent.scenario import load_scenario
 from profiling.environment import LIBRARIES, Machine, versions_of
+from profiling.roofline import READ
 from profiling.trace.clock import Clock, SystemClock, seconds
 
 PHASES = (*ENGINES, TURN)

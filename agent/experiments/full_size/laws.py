@@ -8,10 +8,10 @@ from pathlib import Path
 from agent.asr.nemotron_choices import FRAME_MS
 from agent.experiments.full_size import weights
 from agent.experiments.full_size.ceilings import FLOAT32, LLAMA_READ, Q4_0
-from agent.experiments.full_size.samples import Term
 from agent.llm.bytes_read import BytesRead
 from agent.llm.gguf_header import GgufHeader
 from profiling import workload
+from profiling.roofline import Term
 from profiling.workload import VoxCpmSize, Weight
 
 

@@ -5,37 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.experiments.full_size.ceilings import READ
 from profiling.machine import Ceiling
+from profiling.roofline import Term
 from profiling.workload import Work
 
-BANDWIDTH, COMPUTE, SUM, PATCH_LOOP = "bandwidth", "compute", "sum of parts", "patch loop"
+SUM, PATCH_LOOP = "sum of parts", "patch loop"
 INTERCEPT_AND_PATCH = "intercept + one patch"
 FIXED, WAIT, OURS = "fixed", "wait", "nothing to do"
-
-
-@dataclass(frozen=True)
-class Term:
-    """Work that is bound by one ceiling or the other: `rate` names that of its arithmetic, `read` that of reading."""
-
-    work: Work
-    rate: str
-    read: str = READ
-
-    def __mul__(self, times: float) -> "Term":
-        return Term(self.work * times, self.rate, self.read)
-
-    def seconds(self, ceilings: Mapping[str, Ceiling]) -> float:
-        return max(self.reading_s(ceilings), self.computing_s(ceilings))
-
-    def law(self, ceilings: Mapping[str, Ceiling]) -> str:
-        return BANDWIDTH if self.reading_s(ceilings) >= self.computing_s(ceilings) else COMPUTE
-
-    def reading_s(self, ceilings: Mapping[str, Ceiling]) -> float:
-        return self.work.bytes / ceilings[self.read].median
-
-    def computing_s(self, ceilings: Mapping[str, Ceiling]) -> float:
-        return self.work.flops / ceilings[self.rate].median
 
 
 @dataclass(frozen=True)
@@ -91,12 +67,13 @@ class Row:
 
 
 def rows(samples: Sequence[Sample], ceilings: Mapping[str, Ceiling]) -> list[Row]:
-    return [_row(sample, ceilings) for sample in samples if sample.measured_s]
+    rates = {name: ceiling.median for name, ceiling in ceilings.items()}
+    return [_row(sample, rates) for sample in samples if sample.measured_s]
 
 
-def _row(sample: Sample, ceilings: Mapping[str, Ceiling]) -> Row:
+def _row(sample: Sample, ceilings: Mapping[str, float]) -> Row:
     if not sample.terms:
         return Row(sample, sample.stated_s, sample.law or FIXED)
     predicted_s = sum(term.seconds(ceilings) for term in sample.terms) + (sample.stated_s or 0)
     largest = max(sample.terms, key=lambda term: term.seconds(ceilings))
-    return Row(sample, predicted_s, sample.law or largest.law(ceilings))
+    return Row(sample, predicted_s, sample.law or largest.bound(ceilings))

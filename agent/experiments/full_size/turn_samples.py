@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent.experiments.full_size.laws import AsrLaw, LlmLaw, TtsLaw
-from agent.experiments.full_size.samples import FIXED, OURS, PATCH_LOOP, SUM, WAIT, Sample, Term
+from agent.experiments.full_size.samples import FIXED, OURS, PATCH_LOOP, SUM, WAIT, Sample
 from agent.experiments.full_size.turn import Alone
 from agent.settings import Settings
 from profiling.critical_path import CriticalPath, critical_path
+from profiling.roofline import Term
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import seconds
 from profiling.trace.timeline import Step, Turn

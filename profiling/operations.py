@@ -1,0 +1,120 @@
+"""What the engines did in a turn, operation by operation: one pass over sound, one prompt, one token, one patch.
+
+An operation has the units that its laws are written in; the same names stand in a calibration's measurements.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from profiling.trace import vocabulary as v
+from profiling.trace.timeline import Attribute, Step, Turn
+from profiling.trace.vocabulary import Stage
+
+VAD, SMART_TURN, ASR_STEP, PREFILL, TOKEN = "vad", "smart_turn", "asr.step", "llm.prefill", "llm.token"
+SETUP, FIRST_PATCH, PATCH = "tts.setup", "tts.first_patch", "tts.patch"
+OPERATIONS = (VAD, SMART_TURN, ASR_STEP, PREFILL, TOKEN, SETUP, FIRST_PATCH, PATCH)
+
+ENCODED_S, TOKENS, PASSES = "encoded_s", "tokens", "passes"  # of ASR_STEP; TOKENS also of PREFILL
+KV_BYTES = "kv_bytes"  # of TOKEN
+UNITS = "units"  # of SETUP: phonemes or text tokens
+FORWARDS = "forwards"  # of FIRST_PATCH and PATCH: passes through the diffusion module
+
+_OF_STAGE = {
+    Stage.VAD: VAD,
+    Stage.SMART_TURN: SMART_TURN,
+    Stage.ASR_PARTIAL: ASR_STEP,
+    Stage.ASR_FINALIZE: ASR_STEP,
+    Stage.LLM_PREFILL: PREFILL,
+    Stage.LLM_THINKING: TOKEN,
+    Stage.LLM_FIRST_PHRASE: TOKEN,
+    Stage.LLM_DECODE: TOKEN,
+    Stage.TTS_SETUP: SETUP,
+    Stage.TTS_FIRST_PATCH: FIRST_PATCH,
+    Stage.TTS_PATCHES: PATCH,
+}
+_IN_LOOPS = (TOKEN, FIRST_PATCH, PATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`start_ns` to `end_ns` inside the library's calls, of the step `step` of a turn. `parts_ns` sum to at most its
+    duration."""
+
+    name: str
+    stage: Stage
+    step: int
+    start_ns: int
+    end_ns: int
+    units: Mapping[str, float]
+    parts_ns: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def duration_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+def operations(turn: Turn) -> list[Operation]:
+    """All of a turn, in the order of its steps."""
+    return [operation for step in turn.steps for operation in operations_of(step)]
+
+
+def operations_of(step: Step) -> Iterator[Operation]:
+    """Those of one step: each pass of a loop by itself, and otherwise the whole step."""
+    name = _OF_STAGE.get(step.stage)
+    if name is None:
+        return
+    passes = _passes(step) if name in _IN_LOOPS else []
+    if not passes:
+        units = {} if name in _IN_LOOPS else _units(name, step)
+        yield Operation(name, step.stage, step.index, step.start_ns, step.end_ns, units, _parts(name, step, None))
+        return
+    for number, (start_ns, end_ns) in enumerate(passes):
+        units = _units_of_pass(name, step, number)
+        yield Operation(name, step.stage, step.index, start_ns, end_ns, units, _parts(name, step, number))
+
+
+def _passes(step: Step) -> list[tuple[int, int]]:
+    starts, ends = numbers(step.attributes.get(v.START_TIMES_NS)), numbers(step.attributes.get(v.END_TIMES_NS))
+    return [(step.start_ns + int(a), step.start_ns + int(b)) for a, b in zip(starts, ends, strict=False)]
+
+
+def _units(name: str, step: Step) -> dict[str, float]:
+    if name == ASR_STEP:
+        passes = float(len(numbers(step.attributes.get(v.START_TIMES_NS))))
+        return _known(step, {ENCODED_S: v.ASR_ENCODED_S, TOKENS: v.ASR_TOKENS}) | {PASSES: passes}
+    if name == PREFILL:
+        return _known(step, {TOKENS: v.LLM_EVALUATED_TOKENS})
+    return _known(step, {UNITS: v.TTS_UNITS}) if name == SETUP else {}
+
+
+def _units_of_pass(name: str, step: Step, number: int) -> dict[str, float]:
+    unit, key = (KV_BYTES, v.LLM_KV_BYTES) if name == TOKEN else (FORWARDS, v.TTS_FORWARDS)
+    values = numbers(step.attributes.get(key))
+    return {unit: values[number]} if number < len(values) else {}
+
+
+def _known(step: Step, keys: Mapping[str, str]) -> dict[str, float]:
+    found = {unit: numbers(step.attributes.get(key)) for unit, key in keys.items()}
+    return {unit: values[0] for unit, values in found.items() if values}
+
+
+def _parts(name: str, step: Step, number: int | None) -> dict[str, int]:
+    """By part; of a loop's pass, its own entries; of a whole step, the sums."""
+    template = {ASR_STEP: v.ASR_PART_NS, SETUP: v.TTS_SETUP_PART_NS, FIRST_PATCH: v.TTS_PATCH_PART_NS}.get(name)
+    template = v.TTS_PATCH_PART_NS if name == PATCH else template
+    if template is None:
+        return {}
+    before, after = template.split("{}")
+    parts: dict[str, int] = {}
+    for key, value in step.attributes.items():
+        if key.startswith(before) and key.endswith(after):
+            values = numbers(value)
+            chosen: Sequence[float] = values if number is None else values[number : number + 1]
+            parts[key[len(before) : -len(after)]] = int(sum(chosen))
+    return parts
+
+
+def numbers(value: Attribute | None) -> list[float]:
+    """A number, or several, as a list; what is no number is left out."""
+    values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    return [float(one) for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
