@@ -1,6 +1,8 @@
 """Opening ONNX models: one place for threads, log level and the sentences that a missing or wrong file gives."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +24,18 @@ _LOAD_ERRORS = (
     ort_errors.NotImplemented,
     ort_errors.RuntimeException,
 )
+_profiles: ContextVar[Path | None] = ContextVar("profiles", default=None)
+
+
+@contextmanager
+def profiled_into(folder: Path) -> Iterator[None]:
+    """Sessions opened inside write what each of their nodes did, with all shapes, into a file in `folder`, named for
+    the model's file, when they are let go."""
+    token = _profiles.set(folder)
+    try:
+        yield
+    finally:
+        _profiles.reset(token)
 
 
 def open_session(path: Path, threads: int = 1) -> onnxruntime.InferenceSession:
@@ -38,6 +52,9 @@ def open_session(path: Path, threads: int = 1) -> onnxruntime.InferenceSession:
     options.inter_op_num_threads = 1
     options.log_severity_level = _LOG_FATAL_ONLY
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if (profiles := _profiles.get()) is not None:
+        options.enable_profiling, options.profile_file_prefix = True, str(profiles / path.stem)
+        options.add_session_config_entry("session.disable_prepacking", "1")  # packed weights have no shape
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except _LOAD_ERRORS as error:

@@ -9,6 +9,12 @@ from profiling.environment import Machine
 from profiling.fit import Fit, fit
 
 FORMAT = 1
+CPU = "cpu"
+
+
+def ceiling_key(name: str, device: str, threads: int) -> str:
+    """What the work of an engine calls its ceiling: on a CPU, it has one for each number of threads."""
+    return f"{name}, {device}" if device != CPU else f"{name}, {threads} {'thread' if threads == 1 else 'threads'}"
 
 
 class Sample(BaseModel):
@@ -45,6 +51,10 @@ class Rates(BaseModel):
     device: str
     threads: int
     values: tuple[float, ...]
+
+    @property
+    def key(self) -> str:
+        return ceiling_key(self.name, self.device, self.threads)
 
 
 class Calibration(BaseModel):

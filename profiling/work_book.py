@@ -14,13 +14,14 @@ class _Frozen(BaseModel):
 
 
 class Linear(_Frozen):
-    """`constant` plus so much for each of the named units (tokens, patches, seconds encoded, bytes of KV cache)."""
+    """`constant` plus so much for each of the named units (tokens, patches, seconds encoded, bytes of KV cache); never
+    below 0, where a line through larger sizes would go."""
 
     constant: float = 0
     per: Mapping[str, float] = {}
 
     def at(self, units: Mapping[str, float]) -> float:
-        return self.constant + sum(each * units.get(name, 0) for name, each in self.per.items())
+        return max(0.0, self.constant + sum(each * units.get(name, 0) for name, each in self.per.items()))
 
 
 class TermLaw(_Frozen):

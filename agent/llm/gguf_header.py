@@ -22,52 +22,54 @@ _FORMAT = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "
 _LONGEST_ARRAY = 4096  # longer ones are the vocabulary's: they are passed over
 _PART_OF_SEVERAL = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 
-# Weights are stored in blocks: elements and bytes of one, by ggml's number of the type.
-_BLOCKS: Mapping[int, tuple[int, int]] = {
-    0: (1, 4),  # F32
-    1: (1, 2),  # F16
-    2: (32, 18),  # Q4_0
-    3: (32, 20),  # Q4_1
-    6: (32, 22),  # Q5_0
-    7: (32, 24),  # Q5_1
-    8: (32, 34),  # Q8_0
-    9: (32, 40),  # Q8_1
-    10: (256, 84),  # Q2_K
-    11: (256, 110),  # Q3_K
-    12: (256, 144),  # Q4_K
-    13: (256, 176),  # Q5_K
-    14: (256, 210),  # Q6_K
-    15: (256, 292),  # Q8_K
-    16: (256, 66),  # IQ2_XXS
-    17: (256, 74),  # IQ2_XS
-    18: (256, 98),  # IQ3_XXS
-    19: (256, 50),  # IQ1_S
-    20: (32, 18),  # IQ4_NL
-    21: (256, 110),  # IQ3_S
-    22: (256, 82),  # IQ2_S
-    23: (256, 136),  # IQ4_XS
-    24: (1, 1),  # I8
-    25: (1, 2),  # I16
-    26: (1, 4),  # I32
-    27: (1, 8),  # I64
-    28: (1, 8),  # F64
-    29: (256, 56),  # IQ1_M
-    30: (1, 2),  # BF16
-    34: (256, 54),  # TQ1_0
-    35: (256, 66),  # TQ2_0
-    39: (32, 17),  # MXFP4
-    40: (64, 36),  # NVFP4
-    41: (128, 18),  # Q1_0
+# Weights are stored in blocks: the format's name, elements and bytes of a block, by ggml's number of the type.
+_BLOCKS: Mapping[int, tuple[str, int, int]] = {
+    0: ("F32", 1, 4),
+    1: ("F16", 1, 2),
+    2: ("Q4_0", 32, 18),
+    3: ("Q4_1", 32, 20),
+    6: ("Q5_0", 32, 22),
+    7: ("Q5_1", 32, 24),
+    8: ("Q8_0", 32, 34),
+    9: ("Q8_1", 32, 40),
+    10: ("Q2_K", 256, 84),
+    11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144),
+    13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210),
+    15: ("Q8_K", 256, 292),
+    16: ("IQ2_XXS", 256, 66),
+    17: ("IQ2_XS", 256, 74),
+    18: ("IQ3_XXS", 256, 98),
+    19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18),
+    21: ("IQ3_S", 256, 110),
+    22: ("IQ2_S", 256, 82),
+    23: ("IQ4_XS", 256, 136),
+    24: ("I8", 1, 1),
+    25: ("I16", 1, 2),
+    26: ("I32", 1, 4),
+    27: ("I64", 1, 8),
+    28: ("F64", 1, 8),
+    29: ("IQ1_M", 256, 56),
+    30: ("BF16", 1, 2),
+    34: ("TQ1_0", 256, 54),
+    35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17),
+    40: ("NVFP4", 64, 36),
+    41: ("Q1_0", 128, 18),
 }
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """`shape` is in ggml's order, the length of a row first; `row_bytes` is None for a format not known here."""
+    """`shape` is in ggml's order, the length of a row first; `row_bytes` is None for a format not known here, whose
+    name is then its number."""
 
     name: str
     shape: tuple[int, ...]
     row_bytes: int | None
+    format: str
 
     @property
     def bytes(self) -> int | None:
@@ -193,5 +195,5 @@ class _Reader:
         name = self.string()
         shape = tuple(self.number("Q") for _ in range(self.number("I"))) or (1,)  # without dimensions: one element
         kind, _offset = self.number("I"), self.number("Q")
-        elements, size = _BLOCKS.get(kind, (1, None))
-        return Tensor(name, shape, None if size is None else shape[0] // elements * size)
+        weight_format, elements, size = _BLOCKS.get(kind, (str(kind), 1, None))
+        return Tensor(name, shape, None if size is None else shape[0] // elements * size, weight_format)

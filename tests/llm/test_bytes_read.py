@@ -209,12 +209,12 @@ def test_a_tensor_without_dimensions_is_one_element(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     name = b"blk.0.layer_output_scale.weight"
     path.write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 1, 0, len(name)) + name + struct.pack("<IIQ", 0, 0, 0))
-    assert GgufHeader(path).tensors == [Tensor(name.decode(), (1,), 4)]
+    assert GgufHeader(path).tensors == [Tensor(name.decode(), (1,), 4, "F32")]
 
 
 def test_an_unknown_format_of_weights_gives_no_number(tmp_path: Path) -> None:
     header = GgufHeader(write_gemma(tmp_path / "m.gguf", data=False))
-    header.tensors[3] = Tensor(header.tensors[3].name, (64, 64), None)
+    header.tensors[3] = Tensor(header.tensors[3].name, (64, 64), None, "4711")
     assert BytesRead.of_model(header, recurrent=False).weight_bytes() is None
 
 

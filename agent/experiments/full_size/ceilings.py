@@ -7,15 +7,13 @@ from pathlib import Path
 
 from agent import devices
 from agent.experiments.full_size.effort import Effort
-from agent.experiments.full_size.prompts import prefill
 from agent.experiments.full_size.settings import Placed
-from agent.experiments.full_size.weights import of_gguf
+from agent.experiments.prompts import prefill
+from agent.experiments.work.names import LLAMA_READ, Q4_0
+from agent.experiments.work.weights import of_gguf
 from profiling.machine import Ceiling, matmul_rate, read_bandwidth
 from profiling.roofline import READ
 from profiling.trace.clock import NS_PER_S, Clock
-
-LLAMA_READ = "read by llama.cpp"  # apart, for llama.cpp may run on another device than PyTorch
-FLOAT32, Q4_0 = "float32", "Q4_0"
 
 
 @dataclass

@@ -11,7 +11,7 @@ from agent import devices, models
 from agent.engine_choice import SMART_TURN_MODEL, VAD_MODEL
 from agent.errors import TurnscopeError
 from agent.experiments.full_size import memory, room
-from agent.experiments.full_size.ceilings import FLOAT32, LLAMA_READ, Q4_0, Ceilings
+from agent.experiments.full_size.ceilings import Ceilings
 from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.making import Made, Recipe, find, make
 from agent.experiments.full_size.packages import ASR, ENGINES, LLM, NAMES, TTS, TURN, why_not
@@ -19,6 +19,7 @@ from agent.experiments.full_size.report import FILE, Report
 from agent.experiments.full_size.samples import Row, Sample, rows
 from agent.experiments.full_size.settings import Placed, pipeline_settings
 from agent.experiments.full_size.shapes import FULL_SIZE, Shapes
+from agent.experiments.work.names import FLOAT32, LLAMA_READ, Q4_0
 from agent.scenario import load_scenario
 from profiling.environment import LIBRARIES, Machine, versions_of
 from profiling.roofline import READ
@@ -187,9 +188,10 @@ class Experiment:
         return measure_tts(folder, self._placed, effort, clock, tell)
 
     def _play(self, files: Mapping[str, Path], ceilings: Ceilings, tell: Tell) -> tuple[list[Row], Path]:
-        from agent.experiments.full_size import laws, nemotron_file
+        from agent.experiments.full_size import nemotron_file
         from agent.experiments.full_size.turn import play_turn
         from agent.experiments.full_size.turn_samples import TurnLaw
+        from agent.experiments.work import laws
 
         plan, asr, llm = self._plan, files[ASR] / nemotron_file.FILE, files[LLM] / _gguf_name()
         settings = pipeline_settings(asr, llm, files[TTS], self._placed, self._llm_placed, plan.effort)

@@ -11,9 +11,9 @@ from agent.asr.nemotron import NemotronEngine
 from agent.asr.nemotron_checkpoint import load
 from agent.asr.protocol import AsrStream, Transcript
 from agent.experiments.full_size.effort import Effort
-from agent.experiments.full_size.laws import AsrLaw
 from agent.experiments.full_size.samples import SUM, Sample
 from agent.experiments.full_size.settings import Placed
+from agent.experiments.work.laws import AsrLaw
 from profiling.trace.clock import Clock, seconds
 
 ENGINE = "asr"

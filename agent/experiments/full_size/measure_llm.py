@@ -7,10 +7,10 @@ from pathlib import Path
 
 from agent import devices
 from agent.experiments.full_size.effort import Effort
-from agent.experiments.full_size.laws import LlmLaw
-from agent.experiments.full_size.prompts import prefill, prompt
 from agent.experiments.full_size.samples import Sample
 from agent.experiments.full_size.settings import Placed
+from agent.experiments.prompts import prefill, prompt
+from agent.experiments.work.laws import LlmLaw
 from agent.llm.llama import LlamaEngine
 from agent.llm.protocol import Prefill, Token
 from profiling.trace.clock import Clock, seconds

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from agent.experiments.full_size.laws import AsrLaw, LlmLaw, TtsLaw
 from agent.experiments.full_size.samples import FIXED, OURS, PATCH_LOOP, SUM, WAIT, Sample
 from agent.experiments.full_size.turn import Alone
+from agent.experiments.work.laws import AsrLaw, LlmLaw, TtsLaw
 from agent.settings import Settings
 from profiling.critical_path import CriticalPath, critical_path
 from profiling.roofline import Term

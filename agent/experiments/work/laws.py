@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 from functools import cached_property
+from math import prod
 from pathlib import Path
 
 from agent.asr.nemotron_choices import FRAME_MS
-from agent.experiments.full_size import weights
-from agent.experiments.full_size.ceilings import FLOAT32, LLAMA_READ, Q4_0
+from agent.experiments.work import weights
+from agent.experiments.work.names import FLOAT32, LLAMA_READ
 from agent.llm.bytes_read import BytesRead
 from agent.llm.gguf_header import GgufHeader
 from profiling import workload
@@ -40,7 +41,8 @@ class AsrLaw:
 
 class LlmLaw:
     """A GGUF file's. `parameters` are those of the matrices between embedding and output head, `head_parameters` the
-    head's."""
+    head's; `elements` counts them all by weight format, and `format` is that of most of them, which llama.cpp's
+    arithmetic is named for."""
 
     def __init__(self, path: Path, batch_tokens: int) -> None:
         header = GgufHeader(path)
@@ -50,6 +52,10 @@ class LlmLaw:
         self.parameters = sum(weight.elements for weight in matrices) - sum(weight.elements for weight in outer)
         self.head_parameters = max(weight.elements for weight in outer)
         self._batch_tokens = batch_tokens
+        self.elements: dict[str, int] = {}
+        for tensor in header.tensors:
+            self.elements[tensor.format] = self.elements.get(tensor.format, 0) + prod(tensor.shape)
+        self.format = max(self.elements, key=lambda name: self.elements[name])
 
     @cached_property
     def weight_bytes(self) -> int:
@@ -60,11 +66,11 @@ class LlmLaw:
 
     def prefill(self, tokens: int) -> Term:
         work = workload.prefill(self.weight_bytes, self.parameters, tokens, self._batch_tokens)
-        return Term(work, Q4_0, LLAMA_READ)
+        return Term(work, self.format, LLAMA_READ)
 
     def token(self, kv_bytes: float) -> Term:
         work = workload.decode_step(self.weight_bytes, kv_bytes, self.parameters + self.head_parameters)
-        return Term(work, Q4_0, LLAMA_READ)
+        return Term(work, self.format, LLAMA_READ)
 
 
 class TtsLaw:

@@ -1,0 +1,65 @@
+"""The arithmetic of ONNX Runtime: a large matrix product with floating-point numbers, and one with 8-bit integers."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from agent.experiments.work.names import ONNX_FLOAT32, ONNX_INT8
+from agent.onnx import open_session
+from agent.quiet import quiet
+from profiling.calibration import CPU, Rates
+from profiling.trace.clock import NS_PER_S, Clock
+
+_ROWS, _WIDTH = 256, 1024
+_REPETITIONS = 9
+
+
+def onnx_rates(clock: Clock, threads: int) -> list[Rates]:
+    """Operations per second, with so many threads."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain, integer = Path(folder) / "float32.onnx", Path(folder) / "int8.onnx"
+        _write(plain, integer)
+        return [_rate(clock, plain, ONNX_FLOAT32, threads), _rate(clock, integer, ONNX_INT8, threads)]
+
+
+def _rate(clock: Clock, path: Path, name: str, threads: int) -> Rates:
+    session = open_session(path, threads)
+    rows = np.random.default_rng(0).normal(size=(_ROWS, _WIDTH)).astype(np.float32)
+
+    def once() -> object:
+        return session.run(None, {"rows": rows})
+
+    return Rates(
+        name=name, unit="FLOP/s", device=CPU, threads=threads, values=_rates(clock, once, 2 * _ROWS * _WIDTH**2)
+    )
+
+
+def _rates(clock: Clock, once: Callable[[], object], flops: float) -> tuple[float, ...]:
+    once()
+    rates: list[float] = []
+    for _ in range(_REPETITIONS):
+        start_ns = clock.now_ns()
+        once()
+        rates.append(flops * NS_PER_S / max(1, clock.now_ns() - start_ns))
+    return tuple(rates)
+
+
+def _write(plain: Path, integer: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    weights = np.random.default_rng(1).normal(size=(_WIDTH, _WIDTH)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["rows", "weights"], ["products"])],
+        "product",
+        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, [_ROWS, _WIDTH])],
+        [helper.make_tensor_value_info("products", TensorProto.FLOAT, [_ROWS, _WIDTH])],
+        [numpy_helper.from_array(weights, "weights")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, str(plain))
+    with quiet():
+        quantize_dynamic(plain, integer, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)

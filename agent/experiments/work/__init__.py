@@ -1,0 +1,1 @@
+"""How much work the operations of a run's engines are, from the files that they have loaded."""
