@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from agent.asr.nemotron import NemotronEngine
 from agent.experiments.full_size import gguf_file, nemotron_file, voxcpm_folder
-from agent.experiments.work.laws import AsrLaw, LlmLaw, TtsLaw
 from agent.experiments.full_size.shapes import FULL_SIZE
+from agent.experiments.work.laws import AsrLaw, LlmLaw, TtsLaw
 from agent.experiments.work.weights import of_gguf
 from agent.scenario import load_scenario
 from agent.tts.voxcpm import VoxCpmEngine

@@ -48,7 +48,8 @@ def keep(settings: Settings, calibration: Calibration) -> Path:
         unfinished.write_text(calibration.model_dump_json() + "\n", encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
         raise TurnscopeError(
             f"The calibration cannot be kept in {path.parent} ({error.strerror}): free some space, or point "
             "XDG_CACHE_HOME at another folder."

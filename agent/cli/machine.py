@@ -1,0 +1,107 @@
+"""`turnscope machine`: what this machine can do at most, measured once and kept."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from agent import devices
+from agent.cli import consoles
+from agent.errors import TurnscopeError
+from agent.setup import cuda
+from agent.user_cache import cache_folder
+from profiling.environment import Machine
+from profiling.machine.cached import age_s, load_survey, save_survey
+from profiling.machine.survey import Survey, survey
+from profiling.report.machine import facts, tables
+from profiling.trace.clock import SystemClock
+
+_LEAST_WIDTH = 120
+_SPANS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
+
+
+@click.command()
+@click.option("--again", is_flag=True, help="Measure, even where there is a survey of this machine.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="File for all figures.")
+def machine(again: bool, json_path: Path | None) -> None:
+    """Measure what this machine can do at most: reading memory, arithmetic by number type, the cost of an empty step.
+
+    Takes up to a minute, in which nothing else should run. The result stays in the user's cache, where `calibrate`
+    and `explain` find it.
+    """
+    console, notes = consoles.output(), consoles.notes()
+    if json_path is not None:
+        _require_writable(json_path)
+    known = None if again else load_survey(cache_folder(), Machine.this(), cuda_devices())
+    found = known or measure()
+    console.width = max(console.width, _LEAST_WIDTH)
+    for line in facts(found):
+        console.print(line, highlight=False, markup=False)
+    for table in tables(found):
+        console.print(table)
+    for warning in found.warnings:
+        consoles.note(notes, warning)
+    if known:
+        old = said_age(age_s(known, datetime.now(UTC)))
+        console.print(f"Measured {old} ago; `turnscope machine --again` measures anew.", highlight=False, markup=False)
+    else:
+        console.print(f"Took {found.took_s:.0f} s.", highlight=False, markup=False)
+    if json_path is not None:
+        _write(json_path, found.model_dump_json(indent=2) + "\n")
+
+
+def measure() -> Survey:
+    """A new survey, with progress on standard error, kept in the user's cache where that can be written."""
+    notes = consoles.notes()
+    with notes.status("Starting …") as status:
+        found = survey(
+            SystemClock(),
+            lambda what: status.update(f"{what[0].upper()}{what[1:]} …"),
+            devices=cuda_devices(),
+        )
+    try:
+        save_survey(cache_folder(), found)
+    except OSError as error:
+        consoles.note(notes, f"The survey cannot be kept in {cache_folder()}: {error.strerror or error}.")
+    return found
+
+
+def cuda_devices() -> Mapping[str, str]:
+    """Names by device, of those that PyTorch can use."""
+    if not devices.torch_knows_cuda():
+        return {}
+    return {f"{devices.CUDA}:{number}": name for number, name in enumerate(cuda.find().devices)}
+
+
+def said_age(s: float) -> str:
+    for length_s, name in _SPANS:
+        if s >= length_s:
+            count = int(s // length_s)
+            return f"{count} {name}{'s' if count > 1 else ''}"
+    return "less than a minute"
+
+
+def _require_writable(path: Path) -> None:
+    """Said before a minute is spent."""
+    absent = not path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    if absent:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> TurnscopeError:
+    return TurnscopeError(f"{path} cannot be written ({error.strerror or error}): give another place with --json.")
