@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent.experiments.full_size.effort import Effort
-from agent.experiments.full_size.shapes import GemmaShape, NemotronShape, Shapes, VoxCpmShape
+from agent.experiments.full_size.shapes import GemmaShape, NemotronShape, Shapes
 from agent.user_cache import cache_folder
 from profiling.machine import Probe
+from tests.tiny_models.voxcpm import TINY as TTS
 
 ASR = NemotronShape(
     layers=2, width=64, heads=4, subsampling_channels=16, prediction_width=64, joint_width=64, tokens=200
@@ -18,11 +19,6 @@ ASR = NemotronShape(
 LLM = GemmaShape(
     layers=6, period=3, width=64, feed_forward=128, heads=4, local_kv_heads=2, local_head=32, global_head=64, window=32,
     context=1024, vocabulary=0,
-)  # fmt: skip
-TTS = VoxCpmShape(
-    width=64, feed_forward=128, heads=4, kv_heads=2, head=16, layers=3, residual_layers=2, local_width=64,
-    local_feed_forward=128, local_heads=4, local_layers=2, quantizer_width=32, vae_encoder_width=8,
-    vae_decoder_width=64, vocabulary=2048, kv_positions=512, dtype="float32",
 )  # fmt: skip
 SHAPES = Shapes(ASR, LLM, TTS)
 EFFORT = Effort(

@@ -4,7 +4,6 @@ size, and the tiny one saved as a .nemo file. What it hears is nonsense, and alw
 import itertools
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,35 +13,24 @@ from omegaconf import DictConfig, OmegaConf
 from sentencepiece import sentencepiece_model_pb2
 
 from agent.asr.nemo_library import EncDecRNNTBPEModel, quiet
+from agent.experiments.full_size.nemotron_file import config
+from agent.experiments.full_size.shapes import NemotronShape
 
 with quiet():
     from nemo.collections.asr.models.rnnt_bpe_models_prompt import EncDecRNNTBPEModelWithPrompt
 
-CONTEXTS = ((56, 13), (56, 6), (56, 3), (56, 1), (56, 0))  # frames to the left and to the right, of 80 ms
 LANGUAGES = {"en-US": 0, "en-GB": 1, "zh-CN": 4, "zh-TW": 5, "fr-FR": 8, "fr-CA": 9, "de-DE": 10, "auto": 101}
 PROMPTS = 128  # width of the one-hot language prompt
 _MARKS = ("<unk>", "<en-US>", "<de-DE>", ".", ",", "?")
 _UNKNOWN, _USER_DEFINED = 2, 4  # SentencePiece's types of pieces
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of a model; the defaults are the tiny one's."""
-
-    layers: int = 2
-    width: int = 64
-    heads: int = 4
-    subsampling_channels: int = 16
-    prediction_width: int = 64
-    joint_width: int = 64
-    tokens: int = 120
+TINY = NemotronShape(
+    layers=2, width=64, heads=4, subsampling_channels=16, prediction_width=64, joint_width=64, tokens=120
+)
 
 
-TINY = Shape()
-FULL_SIZE = Shape(24, 1024, 8, 256, 640, 640, 13_087)
-
-
-def write_nemotron(path: Path, shape: Shape = TINY, *, prompted: bool = True, **encoder: object) -> Path:
+def write_nemotron(path: Path, shape: NemotronShape = TINY, *, prompted: bool = True, **encoder: object) -> Path:
     """Save a model as the .nemo file `path`, which is returned; `encoder` overrides settings of its encoder."""
     with tempfile.TemporaryDirectory() as folder, quiet():
         build_nemotron(Path(folder), shape, prompted=prompted, **encoder).save_to(str(path))
@@ -50,98 +38,31 @@ def write_nemotron(path: Path, shape: Shape = TINY, *, prompted: bool = True, **
 
 
 def build_nemotron(
-    folder: Path, shape: Shape = TINY, *, prompted: bool = True, **encoder: object
+    folder: Path, shape: NemotronShape = TINY, *, prompted: bool = True, **encoder: object
 ) -> EncDecRNNTBPEModel:
     """A model in evaluation mode, its tokenizer written into `folder`, where it must stay until the model is saved."""
     write_tokenizer(folder, shape.tokens)
-    config = nemotron_config(folder, shape, prompted=prompted)
-    config.encoder.update(encoder)
+    settings = nemotron_config(folder, shape, prompted=prompted)
+    settings.encoder.update(encoder)
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(0)
-        model = (EncDecRNNTBPEModelWithPrompt if prompted else EncDecRNNTBPEModel)(cfg=config)
+        model = (EncDecRNNTBPEModelWithPrompt if prompted else EncDecRNNTBPEModel)(cfg=settings)
         _make_talkative(model)
     return model.eval()
 
 
-def nemotron_config(tokenizer: Path, shape: Shape = TINY, *, prompted: bool = True) -> DictConfig:
-    """The model's configuration in the library's own form; `tokenizer` is the folder with tokenizer.model."""
-    prompts = {"num_prompts": PROMPTS, "prompt_dictionary": LANGUAGES, "initialize_prompt_feature": True}
-    return OmegaConf.create(
-        {
-            "sample_rate": 16_000,
-            "compute_eval_loss": False,
-            "log_prediction": False,
-            "rnnt_reduction": "mean_volume",
-            "skip_nan_grad": False,
-            "model_defaults": {
-                "enc_hidden": shape.width,
-                "pred_hidden": shape.prediction_width,
-                "joint_hidden": shape.joint_width,
-                **(prompts if prompted else {}),
-            },
-            "tokenizer": {"dir": str(tokenizer), "type": "bpe"},
-            "preprocessor": {
-                "_target_": "nemo.collections.asr.modules.AudioToMelSpectrogramPreprocessor",
-                "sample_rate": 16_000,
-                "normalize": "NA",
-                "window_size": 0.025,
-                "window_stride": 0.01,
-                "window": "hann",
-                "features": 128,
-                "n_fft": 512,
-                "log": True,
-                "frame_splicing": 1,
-                "dither": 1e-5,
-                "pad_to": 0,
-                "pad_value": 0.0,
-            },
-            "encoder": {
-                "_target_": "nemo.collections.asr.modules.ConformerEncoder",
-                "feat_in": 128,
-                "feat_out": -1,
-                "n_layers": shape.layers,
-                "d_model": shape.width,
-                "use_bias": False,
-                "subsampling": "dw_striding",
-                "subsampling_factor": 8,
-                "subsampling_conv_channels": shape.subsampling_channels,
-                "causal_downsampling": True,
-                "ff_expansion_factor": 4,
-                "self_attention_model": "rel_pos",
-                "n_heads": shape.heads,
-                "att_context_size": [list(context) for context in CONTEXTS],
-                "att_context_style": "chunked_limited",
-                "xscaling": False,
-                "untie_biases": True,
-                "pos_emb_max_len": 5000,
-                "conv_kernel_size": 9,
-                "conv_norm_type": "layer_norm",
-                "conv_context_size": "causal",
-                "dropout": 0.0,
-                "dropout_pre_encoder": 0.0,
-                "dropout_emb": 0.0,
-                "dropout_att": 0.0,
-            },
-            "decoder": {
-                "_target_": "nemo.collections.asr.modules.RNNTDecoder",
-                "normalization_mode": None,
-                "random_state_sampling": False,
-                "blank_as_pad": True,
-                "prednet": {"pred_hidden": shape.prediction_width, "pred_rnn_layers": 2, "t_max": None, "dropout": 0.0},
-            },
-            "joint": {
-                "_target_": "nemo.collections.asr.modules.RNNTJoint",
-                "log_softmax": None,
-                "preserve_memory": False,
-                "fuse_loss_wer": False,
-                "fused_batch_size": 4,
-                "jointnet": {"joint_hidden": shape.joint_width, "activation": "relu", "dropout": 0.0},
-            },
-            "decoding": {"strategy": "greedy_batch", "greedy": {"max_symbols": 2}},
-            "loss": {"loss_name": "default", "warprnnt_numba_kwargs": {"fastemit_lambda": 0.0, "clamp": -1.0}},
-            "optim": {"name": "adamw", "lr": 1e-3},
-        }
-    )
+def nemotron_config(tokenizer: Path, shape: NemotronShape = TINY, *, prompted: bool = True) -> DictConfig:
+    """The configuration of the model of full size, with a shape, languages and a decoding of its own; `tokenizer` is
+    the folder with tokenizer.model."""
+    made = config(tokenizer, shape)
+    of_model = made["model_defaults"]
+    if prompted:
+        of_model |= {"num_prompts": PROMPTS, "prompt_dictionary": LANGUAGES}
+    else:
+        for name in ("num_prompts", "prompt_dictionary", "initialize_prompt_feature"):
+            del of_model[name]
+    made["decoding"]["greedy"]["max_symbols"] = 2
+    return OmegaConf.create(made)
 
 
 def write_tokenizer(folder: Path, tokens: int) -> None:

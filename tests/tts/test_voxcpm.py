@@ -1,6 +1,7 @@
 """The VoxCPM2 engine on a tiny checkpoint: streamed is one-shot, every part is timed, and no phrase leaves a trace."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from agent.tts.voxcpm_checkpoint import VoxCPM2Model, load
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import SystemClock
 from tests.fakes.ticking import TickingClock, never
-from tests.tiny_models.voxcpm import EARLIEST_END, PATCH_SAMPLES, SAMPLE_RATE, Shape, write_voxcpm
+from tests.tiny_models.voxcpm import EARLIEST_END, PATCH_SAMPLES, SAMPLE_RATE, TINY, write_voxcpm
 
 TEXT = "hello there, this is a test."
 PARTS = ["stop_check", "base_lm", "residual_lm", "diffusion", "local_encoder", "vae"]
@@ -189,7 +190,7 @@ def test_steps_after_the_cap_are_not_computed(endless: VoxCPM2Model) -> None:
 
 def test_the_kv_cache_bounds_a_phrase(tmp_path: Path) -> None:
     """A position for every text token, one for the mark behind them, and one for every patch."""
-    small = load(write_voxcpm(tmp_path / "small", Shape(max_length=24), stop="never"), "cpu")
+    small = load(write_voxcpm(tmp_path / "small", replace(TINY, kv_positions=24), stop="never"), "cpu")
     tokens = len(small.text_tokenizer("hello you"))
     assert len(patches(engine(small, diffusion_steps=2), "hello you")) == 24 - tokens - 1
     with pytest.raises(TurnscopeError, match=r"take \d+ positions, but small has 24"):
@@ -209,7 +210,7 @@ def test_line_breaks_are_spaces(model: VoxCPM2Model) -> None:
 
 
 def test_half_precision(tmp_path: Path) -> None:
-    half = load(write_voxcpm(tmp_path / "half", Shape(dtype="bfloat16")), "cpu")
+    half = load(write_voxcpm(tmp_path / "half", replace(TINY, dtype="bfloat16")), "cpu")
     assert half.base_lm.norm.weight.dtype == torch.bfloat16
     samples = said(engine(half))
     assert samples.dtype == np.float32 and samples.shape == (EARLIEST_END * PATCH_SAMPLES,)

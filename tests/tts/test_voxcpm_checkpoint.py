@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from agent.tts import voxcpm_checkpoint
 from agent.tts.voxcpm import VoxCpmEngine
 from agent.tts.voxcpm_checkpoint import VoxCPM, check, load
 from tests.fakes.ticking import TickingClock
-from tests.tiny_models.voxcpm import Shape, write_voxcpm
+from tests.tiny_models.voxcpm import TINY, write_voxcpm
 
 MAIN, VAE = "model.safetensors", "audiovae.pth"
 
@@ -155,10 +156,9 @@ def test_a_buffer_that_the_config_gives_may_be_missing(folder: Path) -> None:
 
 
 def test_the_builder_is_deterministic(tmp_path: Path) -> None:
-    one, same, other = (write_voxcpm(tmp_path / name, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
+    one, same = (write_voxcpm(tmp_path / name) for name in "ab")
     for name in (MAIN, "tokenizer.json", "config.json"):
         assert (one / name).read_bytes() == (same / name).read_bytes()
-    assert (one / MAIN).read_bytes() != (other / MAIN).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_nothing_is_printed_and_no_network_is_used(folder: Path) -> None:
 
 
 def test_a_16_bit_model_is_what_the_library_loads_by_itself_to_the_bit(tmp_path: Path) -> None:
-    folder = write_voxcpm(tmp_path / "half", Shape(dtype="bfloat16"))
+    folder = write_voxcpm(tmp_path / "half", replace(TINY, dtype="bfloat16"))
     with quiet():
         expected = VoxCPM.from_pretrained(str(folder), load_denoiser=False, optimize=False, device="cpu").tts_model
 

@@ -1,6 +1,7 @@
 """The voice of VoxCPM2: descriptions and recordings reach the model, are encoded once, and bad ones are refused."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from agent.tts.protocol import Patch, Setup
 from agent.tts.voxcpm import VoxCpmEngine
 from agent.tts.voxcpm_checkpoint import VoxCPM2Model, load
 from tests.fakes.ticking import TickingClock, never
-from tests.tiny_models.voxcpm import EARLIEST_END, PATCH_SAMPLES, Shape, write_voxcpm
+from tests.tiny_models.voxcpm import EARLIEST_END, PATCH_SAMPLES, TINY, write_voxcpm
 
 TEXT, PROMPT_TEXT = "how are you", "hello there."
 Samples = NDArray[np.float32]
@@ -129,7 +130,7 @@ def test_every_kind_of_voice_is_the_librarys(model: VoxCPM2Model, tone: Path, hu
 
 
 def test_a_recording_too_long_for_the_model_is_refused(tmp_path: Path) -> None:
-    small = load(write_voxcpm(tmp_path / "small", Shape(max_length=24)), "cpu")
+    small = load(write_voxcpm(tmp_path / "small", replace(TINY, kv_positions=24)), "cpu")
     long = write_wav(tmp_path / "long.wav", 100, seconds=24 * 0.16)
     with pytest.raises(TurnscopeError, match=r"take \d+ positions, but voxcpm2 has 24: give a shorter phrase or"):
         engine(small, reference_wav=long).warm_up()

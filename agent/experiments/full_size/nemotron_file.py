@@ -58,7 +58,7 @@ def write(path: Path, shape: NemotronShape, sound: NDArray[np.float32]) -> None:
         _write_tokenizer(Path(folder), shape.tokens)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            model = EncDecRNNTBPEModelWithPrompt(cfg=OmegaConf.create(_config(Path(folder), shape))).eval()
+            model = EncDecRNNTBPEModelWithPrompt(cfg=OmegaConf.create(config(Path(folder), shape))).eval()
             _make_talkative(model, sound)
         model.save_to(str(path))
 
@@ -150,7 +150,7 @@ def _syllables() -> Iterator[str]:
     return (begins + "".join(parts) for parts in itertools.chain(*longer) for begins in (BEGINS_WORD, ""))
 
 
-def _config(tokenizer: Path, shape: NemotronShape) -> dict[str, Any]:
+def config(tokenizer: Path, shape: NemotronShape) -> dict[str, Any]:
     """The model's configuration in NeMo's own form; `tokenizer` is the folder with tokenizer.model."""
     return {
         "sample_rate": 16_000,
