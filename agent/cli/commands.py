@@ -2,9 +2,12 @@
 
 import click
 
+from agent.cli.calibrate import calibrate
 from agent.cli.explain import explain
 from agent.cli.full_size import full_size
+from agent.cli.machine import machine
 from agent.cli.models import models
+from agent.cli.predict import predict
 from agent.cli.replay import replay
 
 
@@ -14,5 +17,5 @@ def cli() -> None:
     """Turnscope: a streaming voice agent that explains its own latency."""
 
 
-for command in (replay, explain, models, full_size):
+for command in (replay, explain, machine, calibrate, predict, models, full_size):
     cli.add_command(command)

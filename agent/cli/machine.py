@@ -1,22 +1,13 @@
 """`turnscope machine`: what this machine can do at most, measured once and kept."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from agent import devices
 from agent.cli import consoles
 from agent.errors import TurnscopeError
-from agent.setup import cuda
-from agent.user_cache import cache_folder
-from profiling.environment import Machine
-from profiling.machine.cached import age_s, load_survey, save_survey
-from profiling.machine.survey import Survey, survey
-from profiling.report.machine import facts, tables
-from profiling.trace.clock import SystemClock
 
 _LEAST_WIDTH = 120
 _SPANS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
@@ -31,11 +22,15 @@ def machine(again: bool, json_path: Path | None) -> None:
     Takes up to a minute, in which nothing else should run. The result stays in the user's cache, where `calibrate`
     and `explain` find it.
     """
+    from agent.cli import surveying
+    from profiling.machine.cached import age_s
+    from profiling.report.machine import facts, tables
+
     console, notes = consoles.output(), consoles.notes()
     if json_path is not None:
         _require_writable(json_path)
-    known = None if again else load_survey(cache_folder(), Machine.this(), cuda_devices())
-    found = known or measure()
+    known = None if again else surveying.known()
+    found = known or surveying.measure(notes)
     console.width = max(console.width, _LEAST_WIDTH)
     for line in facts(found):
         console.print(line, highlight=False, markup=False)
@@ -50,29 +45,6 @@ def machine(again: bool, json_path: Path | None) -> None:
         console.print(f"Took {found.took_s:.0f} s.", highlight=False, markup=False)
     if json_path is not None:
         _write(json_path, found.model_dump_json(indent=2) + "\n")
-
-
-def measure() -> Survey:
-    """A new survey, with progress on standard error, kept in the user's cache where that can be written."""
-    notes = consoles.notes()
-    with notes.status("Starting …") as status:
-        found = survey(
-            SystemClock(),
-            lambda what: status.update(f"{what[0].upper()}{what[1:]} …"),
-            devices=cuda_devices(),
-        )
-    try:
-        save_survey(cache_folder(), found)
-    except OSError as error:
-        consoles.note(notes, f"The survey cannot be kept in {cache_folder()}: {error.strerror or error}.")
-    return found
-
-
-def cuda_devices() -> Mapping[str, str]:
-    """Names by device, of those that PyTorch can use."""
-    if not devices.torch_knows_cuda():
-        return {}
-    return {f"{devices.CUDA}:{number}": name for number, name in enumerate(cuda.find().devices)}
 
 
 def said_age(s: float) -> str:

@@ -13,7 +13,7 @@ from agent.cli.quantity_option import Quantity
 from agent.errors import TurnscopeError
 from profiling import catalogue, quantities
 from profiling.answers import Answer, NotPredictable
-from profiling.answers_llm import of_language_model
+from profiling.answers_llm import USUAL_SHARES, of_language_model
 from profiling.answers_sound import of_recogniser, of_voice
 from profiling.catalogue import LanguageModel, Recogniser, UnknownName, Voice
 from profiling.formats import UnknownFormat
@@ -29,7 +29,10 @@ _OF_TABLE = (
     *("model", "machine", "bandwidth", "parameters", "active"),
     *("weight_format", "bits", "weights", "kv_per_token", "context"),
 )
-_ADVICE = "Real machines reach 0.6 to 0.8 of these. With --machine and --model: everything else that the laws say."
+_ADVICE = (
+    f"Real machines reach {USUAL_SHARES[0]} to {USUAL_SHARES[1]} of these. "
+    "With --machine and --model: everything else that the laws say."
+)
 _OF_LANGUAGE_MODEL = (*_OF_TABLE, "flops", "prompt", "thinking", "batch", "speed", "total_speed", "prefill_speed")
 
 
@@ -88,7 +91,10 @@ def _predict(given: Given) -> None:
         _print(given, model.what, answers, model.source)
     elif given.has_language_model and given.rates.bytes_per_s is not None:
         _tell_unused(given, _OF_LANGUAGE_MODEL, "a language model")
-        name, writing = given.described() if model is None else (model.what, given.named(model))
+        if model is None:
+            name, writing = given.described()
+        else:
+            name, writing = f"{model.what} {given.format_of(model)}", given.named(model)
         answers = of_language_model(writing, given.rates, given.load)
         _print(given, name, answers, "as given" if model is None else model.source)
     else:

@@ -8,11 +8,11 @@ from profiling.answers import Rates
 from profiling.answers_llm import Load, Writing
 from profiling.answers_sound import Speaking
 from profiling.catalogue import LanguageModel
-from profiling.formats import bits_per_weight
+from profiling.formats import bits_per_weight, canonical
 from profiling.predict import weight_bytes
 from profiling.quantities import BANDWIDTH, MEMORY, PARAMETERS
 
-_TABLE_FORMAT = "Q4_K_M"
+_USUAL_FORMAT = "Q4_K_M"
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Given:
             raise TurnscopeError(
                 "--parameters and --active describe a model without a name: leave them or --model out."
             )
+        if self.parameters is not None and self.active is not None and self.active > self.parameters:
+            raise TurnscopeError("--active parameters are some of all --parameters: they cannot be more.")
         if self.bits is not None and self.weight_format is not None:
             raise TurnscopeError("--bits and --format say the same thing: leave one of them out.")
         if self.kv_per_token is not None and self.context is None:
@@ -90,15 +92,28 @@ class Given:
         return Speaking(self.audio or 1.0, steps, self.fixed, self.patch)
 
     def described(self) -> tuple[str, Writing]:
-        """The language model without a name. Raises UnknownFormat; TurnscopeError where something is missing."""
-        bits = self._bits(None if self.parameters is None and self.active is None else _TABLE_FORMAT)
+        """The language model without a name, and what to call it. Raises UnknownFormat; TurnscopeError where its KV
+        cache is not known, or nothing of it."""
         active = self.active or self.parameters
-        held = None if self.parameters is None or bits is None else weight_bytes(self.parameters, bits)
-        weights = self.weights or (weight_bytes(active, bits) if active is not None and bits is not None else None)
-        if weights is None:
-            raise TurnscopeError("There is no model: give --model, or --parameters, or --weights.")
-        name = MEMORY.shown(weights) if self.parameters is None else f"{PARAMETERS.shown(self.parameters)} parameters"
-        return name, Writing(weights, held, active, active, bits, self._kv_bytes(name, None))
+        if self.weights is not None:
+            return self._of_weights(self.weights, active)
+        if active is not None:
+            return self._of_parameters(active)
+        raise TurnscopeError("There is no model: give --model, --parameters or --weights.")
+
+    def _of_weights(self, weights: float, active: float | None) -> tuple[str, Writing]:
+        name = f"{MEMORY.shown(weights)} of weights"
+        bits = self._asked_bits or (None if active is None else 8 * weights / active)
+        held = weights if self.active is None else None
+        kv, dense = self._kv_bytes(name, None), self.active is None
+        return name, Writing(weights, held, active, active, bits, kv, dense, loaded=True)
+
+    def _of_parameters(self, active: float) -> tuple[str, Writing]:
+        bits = self._asked_bits or bits_per_weight(_USUAL_FORMAT)
+        name = f"{PARAMETERS.shown(self.parameters or active)} parameters of {bits:.3g} bits"
+        held = None if self.parameters is None else weight_bytes(self.parameters, bits)
+        kv, dense = self._kv_bytes(name, None), self.active is None
+        return name, Writing(weight_bytes(active, bits), held, active, active, bits, kv, dense)
 
     def named(self, model: LanguageModel, usual_format: str | None = None) -> Writing:
         """One from the catalogue, in the format that was asked for. Raises UnknownFormat; TurnscopeError where its KV
@@ -110,9 +125,13 @@ class Given:
             found = Writing.at(model, self.bits, kv)
         return found if self.weights is None else found.with_weights(self.weights)
 
-    def _bits(self, usual_format: str | None) -> float | None:
-        name = self.weight_format or usual_format
-        return self.bits or (None if name is None else bits_per_weight(name))
+    def format_of(self, model: LanguageModel) -> str:
+        """Raises UnknownFormat."""
+        return canonical(self.weight_format or model.format) if self.bits is None else f"{self.bits:.3g} bits"
+
+    @property
+    def _asked_bits(self) -> float | None:
+        return self.bits if self.weight_format is None else bits_per_weight(self.weight_format)
 
     def _kv_bytes(self, name: str, model: LanguageModel | None) -> float:
         """Read for one token after the context."""

@@ -16,6 +16,7 @@ from agent import models
 from agent.audio.pace import precise_loop
 from agent.audio.stereo_writer import StereoWriter
 from agent.cli import consoles
+from agent.cli.gathering import Gathered, gather
 from agent.cli.interruption import ending_at_once
 from agent.cli.live import LiveDisplay
 from agent.cli.pipeline_options import notes as engine_sentences
@@ -49,6 +50,12 @@ DEFAULT_SCENARIOS = ("go-forward", "capital-cities")
 @click.option("--content", is_flag=True, default=None, help="Keep transcripts and replies in the trace.")
 @click.option("--otlp", metavar="URL", help="Also send the spans to this OTLP/HTTP collector.")
 @click.option(
+    "--calibrate/--no-calibrate",
+    "measured",
+    default=True,
+    help="Measure machine and engines alone, once, before their first run.",
+)
+@click.option(
     "--runs", "runs_folder", type=click.Path(path_type=Path), default=Path("runs"), help="Where run folders go."
 )
 def replay(
@@ -56,6 +63,7 @@ def replay(
     config: Path | None,
     content: bool | None,
     otlp: str | None,
+    measured: bool,
     runs_folder: Path,
     **pipeline: Any,
 ) -> None:
@@ -80,8 +88,9 @@ def replay(
     models.ensure([name for name in names if name in models.embedded_models()], notes)
     with ending_at_once(), notes.status("Loading the models") as status:
         engines = load_engines(settings, SystemClock(), lambda what: status.update(f"Getting ready: {what} …"))
+    gathered = gather(settings, engines, SystemClock(), notes, measured=measured)
     with asyncio.Runner(loop_factory=precise_loop) as runner:
-        runner.run(_replay(loaded, settings, names, engines, runs_folder, collector, console, notes))
+        runner.run(_replay(loaded, settings, names, engines, gathered, runs_folder, collector, console, notes))
 
 
 async def _replay(
@@ -89,6 +98,7 @@ async def _replay(
     settings: Settings,
     models_used: Sequence[str],
     engines: Engines,
+    gathered: Gathered,
     runs_folder: Path,
     collector: "Collector | None",
     console: Console,
@@ -105,7 +115,9 @@ async def _replay(
             scenarios=[scenario.name for scenario in scenarios],
             models=_model_hashes(settings, models_used),
         )
-        session = Session(writer, settings.capture_content, collector)
+        gathered.keep(writer.folder)
+        gathered.probe(writer.folder, clock)
+        session = Session(writer, settings.capture_content, collector, gathered.book)
         at_the_end.callback(lambda: _print_end(console, notes, session, scenarios))
         at_the_end.callback(session.close)
         rate_hz = engines.tts.sample_rate
@@ -124,6 +136,7 @@ async def _replay(
 
         await play(scenarios, engines, settings, clock, observe, recording)
         session.complete = True
+        gathered.probe(writer.folder, clock)
 
 
 def _who_talks(engines: Engines, places: Places) -> str:

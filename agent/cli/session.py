@@ -10,9 +10,11 @@ from agent.audio.resample import Resampler
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.audio.stereo_writer import StereoWriter
 from agent.events import Event, TurnEnded
+from profiling.recorded_work import add_work
 from profiling.run import RunWriter
 from profiling.trace.spans import TurnContent
 from profiling.trace.timeline import Turn
+from profiling.work_book import WorkBook
 
 if TYPE_CHECKING:
     from profiling.trace.collector import Collector
@@ -49,8 +51,12 @@ class Session:
     """The run folder's side of a conversation; give it every event. Spans also go to a collector, where one was asked
     for."""
 
-    def __init__(self, writer: RunWriter, capture_content: bool, collector: "Collector | None"):
+    def __init__(
+        self, writer: RunWriter, capture_content: bool, collector: "Collector | None", book: WorkBook | None = None
+    ):
+        """With a `book`, every step is recorded with the work that it was."""
         self.writer = writer
+        self._book = book or WorkBook()
         self._capture_content = capture_content
         self._collector = collector
         self.turns: list[Turn] = []
@@ -60,6 +66,7 @@ class Session:
     def observe(self, event: Event) -> None:
         if not isinstance(event, TurnEnded):
             return
+        add_work(event.turn, self._book)
         self.turns.append(event.turn)
         content = TurnContent(event.transcript, event.heard) if self._capture_content else None
         spans = self.writer.write_turn(event.turn, content)

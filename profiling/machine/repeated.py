@@ -1,4 +1,4 @@
-"""What the machine can do at most: measured ceilings, each repeated, since a shared machine drifts within seconds."""
+"""Rates measured a few times right beside what they are to explain, since a shared machine drifts within seconds."""
 
 import statistics
 import threading
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from profiling.trace.clock import NS_PER_S, Clock
 
 CPU = "cpu"
-_LONGEST_S = 0.5  # of one timed multiplication: a slow machine gets fewer rows
+LONGEST_S = 0.5  # of one timed multiplication: a slow machine gets fewer rows
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,10 @@ def matmul_rate(
     threads: int = 1,
     repetitions: int = 5,
     probe: Probe | None = None,
+    longest_s: float = LONGEST_S,
 ) -> Ceiling:
-    """Floating-point operations per second of PyTorch's linear layer in a dtype (`float32`, `bfloat16`, ...)."""
+    """Floating-point operations per second of PyTorch's linear layer in a dtype (`float32`, `bfloat16`, ...); each of
+    the timed multiplications lasts about `longest_s` at most."""
     import torch  # seconds to import, and not part of the default set-up
 
     torch.set_num_threads(threads)
@@ -97,7 +99,7 @@ def matmul_rate(
     with torch.inference_mode():
         few = min(probe.rows, 32)
         (trial,) = _rates(clock, multiply(few), few * flops_of_row, 1)
-        rows = max(1, min(probe.rows, int(_LONGEST_S * trial / flops_of_row)))
+        rows = max(1, min(probe.rows, int(longest_s * trial / flops_of_row)))
         rates = _rates(clock, multiply(rows), rows * flops_of_row, repetitions)
     return Ceiling(f"{dtype} matrix product", "FLOP/s", device, threads, rates)
 

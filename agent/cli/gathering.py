@@ -1,0 +1,66 @@
+"""What a run is explained with, gathered around it: the machine's ceilings, the engines alone, the run's own probes."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from agent.cli import consoles, surveying
+from agent.devices import CPU
+from agent.engines import Engines
+from agent.errors import TurnscopeError
+from agent.experiments.calibration import store
+from agent.experiments.calibration.calibrate import calibrate
+from agent.experiments.work.book import work_book
+from agent.settings import Settings
+from profiling.calibration import Calibration
+from profiling.machine.probe import Prober, ProbeReading
+from profiling.machine.survey import Survey
+from profiling.run_evidence import keep_evidence, keep_probes
+from profiling.trace.clock import Clock
+from profiling.work_book import WorkBook
+
+
+@dataclass
+class Gathered:
+    """`survey` and `calibration` are None where they were not asked for; then the run is not probed either."""
+
+    book: WorkBook
+    survey: Survey | None = None
+    calibration: Calibration | None = None
+    readings: list[ProbeReading] = field(default_factory=list[ProbeReading])
+
+    def keep(self, folder: Path) -> None:
+        keep_evidence(folder, self.book, self.calibration, self.survey)
+
+    def probe(self, folder: Path, clock: Clock) -> None:
+        """At most half a second for each number of threads, in which nothing else should run."""
+        if self.survey is None:
+            return
+        places = {(self.book.devices.get(name, CPU), count) for name, count in self.book.threads.items()}
+        for device, threads in sorted(places):
+            self.readings.append(Prober(threads=threads, device=device).read(clock, limit_s=0.5 / len(places)))
+        keep_probes(folder, self.readings)
+
+
+def gather(settings: Settings, engines: Engines, clock: Clock, notes: Console, *, measured: bool) -> Gathered:
+    """`settings` name a model for every stage, `engines` are theirs. With `measured`, what was not measured yet of this
+    machine and these engines is measured now, which takes a minute or two, and kept for the next runs."""
+    book = work_book(settings)
+    if not measured:
+        return Gathered(book)
+    survey = surveying.known() or surveying.measure(notes)
+    return Gathered(book, survey, store.find(settings) or calibrated(settings, engines, book, clock, notes))
+
+
+def calibrated(settings: Settings, engines: Engines, book: WorkBook, clock: Clock, notes: Console) -> Calibration:
+    """Measured now, with progress, and kept where that is possible."""
+    with notes.status("Starting …") as status:
+        found = calibrate(
+            settings, engines, book, clock, lambda what: status.update(f"Measuring {what} alone, once for all runs …")
+        )
+    try:
+        store.keep(settings, found)
+    except TurnscopeError as error:
+        consoles.note(notes, str(error))
+    return found
