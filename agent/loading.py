@@ -53,13 +53,13 @@ def _load(
     smart_turn = None
     if settings.endpoint.asks_smart_turn:
         smart_turn = SmartTurn(models.locate(SMART_TURN_MODEL) / "smart_turn.onnx")
-    asr = workers["asr"].run_now(lambda: _load_asr(settings, choice, clock))
+    asr = workers["asr"].run_now(lambda: load_asr(settings, choice, clock))
     tell("loading the language model")
-    llm = workers["llm"].run_now(lambda: _load_llm(settings, choice, clock))
+    llm = workers["llm"].run_now(lambda: load_llm(settings, choice, clock))
     opening = new_history(settings.llm).opening()
     _require_room(settings.llm, llm, opening)
     tell("loading the voice")
-    tts = workers["tts"].run_now(lambda: _load_tts(settings, choice, clock))
+    tts = workers["tts"].run_now(lambda: load_tts(settings, choice, clock))
     tell("warming up")
     workers["asr"].run_now(asr.warm_up)
     workers["llm"].run_now(lambda: llm.warm_up(opening))
@@ -107,7 +107,8 @@ def _require_room(settings: LlmSettings, llm: LlmEngine, opening: Sequence[Messa
     )
 
 
-def _load_asr(settings: Settings, choice: Choice, clock: Clock) -> AsrEngine:
+def load_asr(settings: Settings, choice: Choice, clock: Clock) -> AsrEngine:
+    """On the calling thread, cold. Raises TurnscopeError as `load_engines` does."""
     asr, name = settings.asr, str(settings.asr.model)
     if choice.asr == "nemotron":
         from agent.asr.nemotron import NemotronEngine
@@ -129,7 +130,8 @@ def _load_asr(settings: Settings, choice: Choice, clock: Clock) -> AsrEngine:
     )
 
 
-def _load_llm(settings: Settings, choice: Choice, clock: Clock) -> LlmEngine:
+def load_llm(settings: Settings, choice: Choice, clock: Clock) -> LlmEngine:
+    """On the calling thread, cold. Raises TurnscopeError as `load_engines` does."""
     llm, name = settings.llm, str(settings.llm.model)
     if choice.llm == "http":
         from agent.llm.http import HttpLlmEngine
@@ -166,7 +168,8 @@ def _load_llm(settings: Settings, choice: Choice, clock: Clock) -> LlmEngine:
     )
 
 
-def _load_tts(settings: Settings, choice: Choice, clock: Clock) -> TtsEngine:
+def load_tts(settings: Settings, choice: Choice, clock: Clock) -> TtsEngine:
+    """On the calling thread, cold. Raises TurnscopeError as `load_engines` does."""
     tts, name = settings.tts, str(settings.tts.model)
     if choice.tts == "voxcpm":
         from agent.tts.voxcpm import VoxCpmEngine

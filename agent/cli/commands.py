@@ -9,6 +9,7 @@ from agent.cli.machine import machine
 from agent.cli.models import models
 from agent.cli.predict import predict
 from agent.cli.replay import replay
+from agent.cli.study import study_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,5 +18,5 @@ def cli() -> None:
     """Turnscope: a streaming voice agent that explains its own latency."""
 
 
-for command in (replay, explain, machine, calibrate, predict, models, full_size):
+for command in (replay, explain, machine, calibrate, predict, study_command, models, full_size):
     cli.add_command(command)

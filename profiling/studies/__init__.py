@@ -1,0 +1,1 @@
+"""Studies: a question answered by measurements. Each ends in a table, a plot and a sentence."""
