@@ -7,9 +7,7 @@ from collections.abc import Mapping
 
 # What voxcpm's metadata asks for beyond synthesis: its web page, its training, its denoiser and its own recogniser.
 NOT_USED: Mapping[str, frozenset[str]] = {
-    "voxcpm": frozenset(
-        ("addict", "argbind", "funasr", "gradio", "matplotlib", "modelscope", "simplejson", "spaces", "torchcodec")
-    )
+    "voxcpm": frozenset(("addict", "argbind", "funasr", "gradio", "modelscope", "simplejson", "spaces", "torchcodec"))
 }
 _ABSENT = re.compile(r"(\S+) \S+ requires (\S+), which is not installed\.")
 
