@@ -14,7 +14,8 @@ from agent.experiments.calibration.calibrate import calibrate
 from agent.experiments.work.book import work_book
 from agent.settings import Settings
 from profiling.calibration import Calibration
-from profiling.machine.probe import Prober, ProbeReading
+from profiling.machine.pooling import threads_to_probe
+from profiling.machine.probe import LONGEST_S, Prober, ProbeReading
 from profiling.machine.survey import Survey
 from profiling.run_evidence import keep_evidence, keep_probes
 from profiling.trace.clock import Clock
@@ -29,18 +30,28 @@ class Gathered:
     survey: Survey | None = None
     calibration: Calibration | None = None
     readings: list[ProbeReading] = field(default_factory=list[ProbeReading])
+    _probers: list[Prober] = field(default_factory=list[Prober])
 
     def keep(self, folder: Path) -> None:
         keep_evidence(folder, self.book, self.calibration, self.survey)
 
     def probe(self, folder: Path, clock: Clock) -> None:
-        """At most half a second for each number of threads, in which nothing else should run."""
+        """At most half a second, in which nothing else should run."""
         if self.survey is None:
             return
-        places = {(self.book.devices.get(name, CPU), count) for name, count in self.book.threads.items()}
-        for device, threads in sorted(places):
-            self.readings.append(Prober(threads=threads, device=device).read(clock, limit_s=0.5 / len(places)))
+        self._probers = self._probers or [Prober(threads=count, device=place) for place, count in self._places()]
+        self.readings += [one.read(clock, limit_s=LONGEST_S / len(self._probers)) for one in self._probers]
         keep_probes(folder, self.readings)
+
+    def _places(self) -> list[tuple[str, int]]:
+        """Devices, and numbers of threads that the survey has probed too, so that they can be compared."""
+        at = {name: self.book.devices.get(name, CPU) for name in self.book.threads}
+        survey = self.survey
+        if survey is None:
+            return []
+        return sorted(
+            {(at[name], threads_to_probe(survey, count, device=at[name])) for name, count in self.book.threads.items()}
+        )
 
 
 def gather(settings: Settings, engines: Engines, clock: Clock, notes: Console, *, measured: bool) -> Gathered:

@@ -11,10 +11,11 @@ from agent.cli.quantity_option import Quantity
 from agent.errors import TurnscopeError
 from profiling.changes.change import Change, ChangeRefused
 from profiling.changes.recogniser import AsrChunk
-from profiling.changes.roofline import Bandwidth, ComputeRate, WeightFormat
+from profiling.changes.roofline import Bandwidth, ComputeRate
 from profiling.changes.thinking import ThinkingTokens
 from profiling.changes.voice import DiffusionSteps, FewerPatches, FirstPatchShare
 from profiling.changes.waits import Hangover, NoEndpointWait
+from profiling.changes.weight_format import WeightFormat
 from profiling.quantities import BANDWIDTH, COMPUTE, COUNT, MILLISECONDS, TOKENS
 from profiling.report.what_if import print_what_if
 from profiling.run import Run, load_run

@@ -90,11 +90,6 @@ def cache_resident(size_bytes: int, rate: float, cache_bytes: int, slope: Interv
 
 def bandwidth_warnings(timings: Sequence[Timing], sizes: Sizes, slope: Interval | None, where: str) -> list[str]:
     """What spoils a regression, each kind said once."""
-    if slope is None:
-        return [
-            f"On {where} the time to read memory did not grow with the bytes: there is no bandwidth. Repeat it with "
-            "nothing beside it (`turnscope machine --again`)."
-        ]
     said: list[str] = []
     if not sizes.beyond_cache:
         said.append(
@@ -102,6 +97,12 @@ def bandwidth_warnings(timings: Sequence[Timing], sizes: Sizes, slope: Interval 
             f"({_mib(sizes.cache_bytes)}); the smallest was {_mib(sizes.sizes_bytes[0])}, so the bandwidth may be the "
             "cache's."
         )
+    if slope is None:
+        return [
+            *said,
+            f"On {where} the time to read memory did not grow with the bytes: there is no bandwidth. Repeat it with "
+            "nothing beside it (`turnscope machine --again`).",
+        ]
     size_bytes, rate = max(_rates(timings).items(), key=lambda item: item[1])
     resident = cache_resident(size_bytes, rate, 0, slope)
     return [*said, resident] if resident else said

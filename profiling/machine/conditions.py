@@ -110,8 +110,8 @@ def _drifting(seen: Sequence[Conditions]) -> str | None:
     if shortest <= 0 or longest / shortest - 1 <= DRIFTED_SHARE:
         return None
     return (
-        f"The processor's clock drifted: the same integer work took between {shortest * 1e3:.2f} and "
-        f"{longest * 1e3:.2f} ms ({longest / shortest - 1:.0%} apart)."
+        "The processor's clock drifted, or others shared its cores: the same integer work took between "
+        f"{shortest * 1e3:.2f} and {longest * 1e3:.2f} ms ({longest / shortest - 1:.0%} apart)."
     )
 
 

@@ -26,14 +26,15 @@ def give_memory_back() -> None:
     torch.cuda.empty_cache()
 
 
-def clocks_under_work(device: str) -> tuple[GpuClock, ...]:
+def clock_under_work(device: str) -> GpuClock | None:
     """Asked for while the GPU multiplies: an idle one has a low clock and nothing that holds it back."""
     import torch
 
+    cuda: Any = torch.cuda
     matrix = torch.rand(4096, 4096, device=device).sub_(0.5)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(gpu_clocks)
         while not answer.done():
             torch.nn.functional.linear(matrix, matrix)
             torch.cuda.synchronize(device)
-        return answer.result()
+        return answer.result().get(f"GPU-{cuda.get_device_properties(device).uuid}")

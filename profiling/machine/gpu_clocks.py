@@ -8,7 +8,7 @@ from contextlib import suppress
 from pydantic import BaseModel, ConfigDict
 
 _TOOL = "nvidia-smi"
-_FIELDS = "index,clocks.sm,clocks.max.sm,clocks_throttle_reasons.active"
+_FIELDS = "uuid,clocks.sm,clocks.max.sm,clocks_throttle_reasons.active"
 _LONGEST_S = 10
 # Source: NVIDIA Management Library, nvmlClocksEventReasons. Idleness and clocks that the user has set do not count.
 _REASONS = {
@@ -25,7 +25,6 @@ class GpuClock(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    index: int
     mhz: float
     most_mhz: float
     held_back_by: tuple[str, ...]
@@ -42,23 +41,21 @@ def ask() -> str:
     return ""
 
 
-def gpu_clocks(ask: Callable[[], str] = ask) -> tuple[GpuClock, ...]:
-    """Lines that are not understood (`[N/A]` in a field) are passed over."""
-    found: list[GpuClock] = []
+def gpu_clocks(ask: Callable[[], str] = ask) -> dict[str, GpuClock]:
+    """By the GPU's UUID. Lines that are not understood (`[N/A]` in a field) are passed over."""
+    found: dict[str, GpuClock] = {}
     for line in ask().splitlines():
         with suppress(ValueError):
-            index, mhz, most_mhz, active = (word.strip() for word in line.split(","))
+            uuid, mhz, most_mhz, active = (word.strip() for word in line.split(","))
             bits = int(active, 16)
             reasons = tuple(dict.fromkeys(words for bit, words in _REASONS.items() if bits & bit))
-            found.append(GpuClock(index=int(index), mhz=float(mhz), most_mhz=float(most_mhz), held_back_by=reasons))
-    return tuple(found)
+            found[uuid] = GpuClock(mhz=float(mhz), most_mhz=float(most_mhz), held_back_by=reasons)
+    return found
 
 
-def held_back(clocks: tuple[GpuClock, ...]) -> list[str]:
-    """A sentence for each GPU that is held back."""
-    return [
-        f"GPU {clock.index} was held back by {' and '.join(clock.held_back_by)}: {clock.mhz:.0f} of "
-        f"{clock.most_mhz:.0f} MHz."
-        for clock in clocks
-        if clock.held_back_by
-    ]
+def held_back(device: str, clock: GpuClock) -> list[str]:
+    """A sentence when the GPU is held back."""
+    if not clock.held_back_by:
+        return []
+    reasons = " and ".join(clock.held_back_by)
+    return [f"{device} was held back by {reasons}: {clock.mhz:.0f} of {clock.most_mhz:.0f} MHz."]

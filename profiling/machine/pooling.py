@@ -80,6 +80,13 @@ def _values(all_rates: Iterable[Rates]) -> list[float]:
     return [value for rates in all_rates for value in rates.values]
 
 
+def threads_to_probe(survey: Survey, threads: int | None = None, *, device: str = CPU) -> int:
+    """The number of threads that a run's probes must use to be compared with the survey's; 1 without a survey of the
+    device."""
+    counts = [rates.threads for reading in survey.probes for rates in reading.rates if rates.device == device]
+    return _nearest(counts or [1], threads)
+
+
 def _nearest(counts: Iterable[int], wanted: int | None) -> int:
     ordered = sorted(counts)
     return next((count for count in ordered if wanted is not None and count >= wanted), ordered[-1])

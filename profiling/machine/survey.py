@@ -47,8 +47,8 @@ FULL = Effort()
 
 
 class Survey(BaseModel):
-    """`made` is a UTC time; `devices` are the CUDA devices' names by device; `probes` are those of before and after;
-    `cache_bytes` is the CPU's last cache; `warnings` are sentences about what disturbed it."""
+    """`made` is a UTC time; `devices` are the CUDA devices' names by device, `gpus` their clocks; `probes` are those of
+    before and after; `cache_bytes` is the CPU's last cache; `warnings` are sentences about what disturbed it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -62,7 +62,7 @@ class Survey(BaseModel):
     overheads: tuple[Overhead, ...] = ()
     probes: tuple[ProbeReading, ...] = ()
     conditions: tuple[Conditions, ...] = ()
-    gpus: tuple[GpuClock, ...] = ()
+    gpus: Mapping[str, GpuClock] = {}
     warnings: tuple[str, ...] = ()
     took_s: float = 0.0
 
@@ -100,7 +100,7 @@ class _Survey:
     overheads: list[Overhead] = field(default_factory=list[Overhead])
     probes: list[ProbeReading] = field(default_factory=list[ProbeReading])
     seen: list[Conditions] = field(default_factory=list[Conditions])
-    gpus: list[GpuClock] = field(default_factory=list[GpuClock])
+    gpus: dict[str, GpuClock] = field(default_factory=dict[str, GpuClock])
     warnings: list[str] = field(default_factory=list[str])
 
     def run(self, devices: Mapping[str, str]) -> Survey:
@@ -189,9 +189,9 @@ class _Survey:
 
     def _launches(self, device: str) -> None:
         self.overheads += overhead.cuda_launches(self.clock, device, calls=self.effort.calls)
-        if not self.gpus:
-            self.gpus += cuda.clocks_under_work(device)
-            self.warnings += held_back(tuple(self.gpus))
+        if clock := cuda.clock_under_work(device):
+            self.gpus[device] = clock
+            self.warnings += held_back(device, clock)
 
     def _result(self, devices: Mapping[str, str], start_ns: int) -> Survey:
         probe_warnings = dict.fromkeys(sentence for probe in self.probes for sentence in probe.warnings)
@@ -205,7 +205,7 @@ class _Survey:
             overheads=tuple(self.overheads),
             probes=tuple(self.probes),
             conditions=tuple(self.seen),
-            gpus=tuple(self.gpus),
+            gpus=self.gpus,
             warnings=(*self.warnings, *probe_warnings, *disturbances(self.seen), *drifting_rates(self.probes)),
             took_s=seconds(self.clock.now_ns() - start_ns),
         )

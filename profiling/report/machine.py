@@ -30,7 +30,7 @@ def facts(survey: Survey) -> list[str]:
     if mhz := [conditions.mhz for conditions in survey.conditions if conditions.mhz]:
         lowest, highest = min(low for low, _ in mhz), max(high for _, high in mhz)
         lines.append(f"Clock {lowest:.0f} to {highest:.0f} MHz" if lowest < highest else f"Clock {highest:.0f} MHz")
-    lines += [f"GPU {gpu.index}: {gpu.mhz:.0f} of {gpu.most_mhz:.0f} MHz while multiplying" for gpu in survey.gpus]
+    lines += [f"{gpu}: {clock.mhz:.0f} of {clock.most_mhz:.0f} MHz at work" for gpu, clock in survey.gpus.items()]
     return lines
 
 

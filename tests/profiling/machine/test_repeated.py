@@ -5,8 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from profiling import machine
-from profiling.machine import Ceiling, Probe, matmul_rate, read_bandwidth
+from profiling.machine import Ceiling, Probe, matmul_rate, read_bandwidth, repeated
 from tests.fakes.ticking import TickingClock
 
 TICK_S = 1e-3
@@ -28,7 +27,7 @@ def test_bandwidth_is_bytes_over_time(threads: int, monkeypatch: pytest.MonkeyPa
             read.append((len(self), threading.get_ident()))
             return largest(self.view(np.ndarray), *arguments, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(machine.np, "ones", lambda size, dtype: np.full(size, 1, dtype).view(Seen))
+    monkeypatch.setattr(repeated.np, "ones", lambda size, dtype: np.full(size, 1, dtype).view(Seen))
     ceiling = read_bandwidth(TickingClock(), threads=threads, repetitions=2, probe=Probe(3000, (1, 1), 1))
     assert ceiling.values == (3000 / TICK_S, 3000 / TICK_S)
     assert (ceiling.unit, ceiling.threads, ceiling.device) == ("B/s", threads, "cpu")
@@ -44,8 +43,8 @@ def test_a_matrix_product_counts_two_operations_per_weight_and_row(dtype: str) -
     assert ceiling.unit == "FLOP/s" and dtype in ceiling.what
 
 
-def test_a_slow_machine_multiplies_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_LONGEST_S", 2.5 * TICK_S)
-    ceiling = matmul_rate(TickingClock(), "float32", repetitions=1, probe=Probe(1, (64, 32), 4096))
+def test_a_slow_machine_multiplies_fewer_rows() -> None:
+    probe = Probe(1, (64, 32), 4096)
+    ceiling = matmul_rate(TickingClock(), "float32", repetitions=1, probe=probe, longest_s=2.5 * TICK_S)
     rows = ceiling.values[0] * TICK_S / (2 * 64 * 32)
     assert rows == int(2.5 * 32)  # the trial had 32
