@@ -203,6 +203,12 @@ def load(config: Path | None = None, flags: Mapping[str, Any] | None = None) -> 
         ) from None
 
 
+def recorded(settings: Settings) -> dict[str, Any]:
+    """For a run's folder, in JSON's types: texts that somebody wrote are left out unless content is to be kept."""
+    texts: Any = {"llm": {"system_prompt"}, "tts": {"prompt_text", "voice"}}
+    return settings.model_dump(mode="json", exclude=None if settings.capture_content else texts)
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():

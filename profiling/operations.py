@@ -4,7 +4,9 @@ An operation has the units that its laws are written in; the same names stand in
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from math import isfinite
+from types import MappingProxyType
+from typing import NamedTuple, cast
 
 from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Attribute, Step, Turn
@@ -32,11 +34,17 @@ _OF_STAGE = {
     Stage.TTS_FIRST_PATCH: FIRST_PATCH,
     Stage.TTS_PATCHES: PATCH,
 }
+_NUMBERS: set[type] = {int, float}
 _IN_LOOPS = (TOKEN, FIRST_PATCH, PATCH)
+_PARTS_OF = {
+    ASR_STEP: v.ASR_PART_NS,
+    SETUP: v.TTS_SETUP_PART_NS,
+    FIRST_PATCH: v.TTS_PATCH_PART_NS,
+    PATCH: v.TTS_PATCH_PART_NS,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """`start_ns` to `end_ns` inside the library's calls, of the step `step` of a turn. `parts_ns` sum to at most its
     duration."""
 
@@ -46,7 +54,7 @@ class Operation:
     start_ns: int
     end_ns: int
     units: Mapping[str, float]
-    parts_ns: Mapping[str, int] = field(default_factory=dict[str, int])
+    parts_ns: Mapping[str, int] = MappingProxyType({})
 
     @property
     def duration_ns(self) -> int:
@@ -64,33 +72,38 @@ def operations_of(step: Step) -> Iterator[Operation]:
     if name is None:
         return
     passes = _passes(step) if name in _IN_LOOPS else []
+    parts = _parts(name, step)
     if not passes:
         units = {} if name in _IN_LOOPS else _units(name, step)
-        yield Operation(name, step.stage, step.index, step.start_ns, step.end_ns, units, _parts(name, step, None))
+        parts_ns = {part: sum(values) for part, values in parts.items()}
+        yield Operation(name, step.stage, step.index, step.start_ns, step.end_ns, units, parts_ns)
         return
+    unit, key = (KV_BYTES, v.LLM_KV_BYTES) if name == TOKEN else (FORWARDS, v.TTS_FORWARDS)
+    counted = numbers(step.attributes.get(key))
     for number, (start_ns, end_ns) in enumerate(passes):
-        units = _units_of_pass(name, step, number)
-        yield Operation(name, step.stage, step.index, start_ns, end_ns, units, _parts(name, step, number))
+        units = {unit: counted[number]} if number < len(counted) else {}
+        parts_ns = {part: values[number] for part, values in parts.items() if number < len(values)}
+        yield Operation(name, step.stage, step.index, start_ns, end_ns, units, parts_ns)
 
 
 def _passes(step: Step) -> list[tuple[int, int]]:
-    starts, ends = numbers(step.attributes.get(v.START_TIMES_NS)), numbers(step.attributes.get(v.END_TIMES_NS))
-    return [(step.start_ns + int(a), step.start_ns + int(b)) for a, b in zip(starts, ends, strict=False)]
+    """Start and end of each; those of a loop that is not recorded as such are none."""
+    first_ns, starts, ends = step.start_ns, _whole(step, v.START_TIMES_NS), _whole(step, v.END_TIMES_NS)
+    return [(first_ns + start, first_ns + end) for start, end in zip(starts, ends, strict=False)]
+
+
+def _whole(step: Step, key: str) -> list[int]:
+    return list(map(int, numbers(step.attributes.get(key))))
 
 
 def _units(name: str, step: Step) -> dict[str, float]:
     if name == ASR_STEP:
-        passes = float(len(numbers(step.attributes.get(v.START_TIMES_NS))))
-        return _known(step, {ENCODED_S: v.ASR_ENCODED_S, TOKENS: v.ASR_TOKENS}) | {PASSES: passes}
+        passes = len(numbers(step.attributes.get(v.START_TIMES_NS)))
+        known = _known(step, {ENCODED_S: v.ASR_ENCODED_S, TOKENS: v.ASR_TOKENS})
+        return known | {PASSES: float(passes)} if passes else known
     if name == PREFILL:
         return _known(step, {TOKENS: v.LLM_EVALUATED_TOKENS})
     return _known(step, {UNITS: v.TTS_UNITS}) if name == SETUP else {}
-
-
-def _units_of_pass(name: str, step: Step, number: int) -> dict[str, float]:
-    unit, key = (KV_BYTES, v.LLM_KV_BYTES) if name == TOKEN else (FORWARDS, v.TTS_FORWARDS)
-    values = numbers(step.attributes.get(key))
-    return {unit: values[number]} if number < len(values) else {}
 
 
 def _known(step: Step, keys: Mapping[str, str]) -> dict[str, float]:
@@ -98,23 +111,21 @@ def _known(step: Step, keys: Mapping[str, str]) -> dict[str, float]:
     return {unit: values[0] for unit, values in found.items() if values}
 
 
-def _parts(name: str, step: Step, number: int | None) -> dict[str, int]:
-    """By part; of a loop's pass, its own entries; of a whole step, the sums."""
-    template = {ASR_STEP: v.ASR_PART_NS, SETUP: v.TTS_SETUP_PART_NS, FIRST_PATCH: v.TTS_PATCH_PART_NS}.get(name)
-    template = v.TTS_PATCH_PART_NS if name == PATCH else template
+def _parts(name: str, step: Step) -> dict[str, list[int]]:
+    """The entries of each part, one per pass where there are passes."""
+    template = _PARTS_OF.get(name)
     if template is None:
         return {}
     before, after = template.split("{}")
-    parts: dict[str, int] = {}
-    for key, value in step.attributes.items():
-        if key.startswith(before) and key.endswith(after):
-            values = numbers(value)
-            chosen: Sequence[float] = values if number is None else values[number : number + 1]
-            parts[key[len(before) : -len(after)]] = int(sum(chosen))
-    return parts
+    return {
+        key[len(before) : -len(after)]: list(map(int, known))
+        for key, value in step.attributes.items()
+        if key.startswith(before) and key.endswith(after) and (known := numbers(value))
+    }
 
 
 def numbers(value: Attribute | None) -> list[float]:
-    """A number, or several, as a list; what is no number is left out."""
-    values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-    return [float(one) for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
+    """A number, or several, as a list; empty where one of them is no finite number."""
+    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    known = set(map(type, values)) <= _NUMBERS and all(map(isfinite, cast(list[float], values)))
+    return cast(list[float], values) if known else []

@@ -31,7 +31,7 @@ from agent.loading import load_engines
 from agent.replay import ScenarioStarted
 from agent.replay import replay as play
 from agent.scenario import Scenario, bundled, load_scenario
-from agent.settings import Settings, load
+from agent.settings import Settings, load, recorded
 from profiling.report.terminal import print_summary, print_turn
 from profiling.run import RunWriter
 from profiling.trace.clock import SystemClock
@@ -111,7 +111,7 @@ async def _replay(
             runs_folder,
             _run_name(scenarios),
             clock,
-            settings=settings.model_dump(mode="json"),
+            settings=recorded(settings),
             scenarios=[scenario.name for scenario in scenarios],
             models=_model_hashes(settings, models_used),
         )

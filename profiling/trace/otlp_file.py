@@ -1,18 +1,19 @@
 """The trace file: OTLP JSON, one ExportTraceServiceRequest (one turn) per line."""
 
+import gc
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
+from sys import intern
 from types import TracebackType
 from typing import Any, cast
 
 from opentelemetry.exporter.otlp.json.common.trace_encoder import encode_spans
-from opentelemetry.proto_json.common.v1.common import AnyValue
-from opentelemetry.proto_json.trace.v1.trace import Span
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
@@ -22,6 +23,7 @@ from profiling.trace.spans import SCOPE_NAME, TurnContent, turn_spans
 from profiling.trace.timeline import Attribute, Turn
 
 _INT64 = range(-(2**63), 2**63)
+_INT_VALUE: Callable[[Mapping[str, Any]], str] = itemgetter("intValue")
 
 
 class TraceFile:
@@ -82,15 +84,28 @@ def read_turns(path: Path) -> ReadResult:
     """Read a trace file as far as it goes; lines and spans may be in any order. Raises OSError."""
     problems: list[str] = []
     traces: dict[str, dict[str, SpanRecord]] = {}
-    for record in _records(path, problems):
-        traces.setdefault(record.trace_id, {}).setdefault(record.span_id, record)
-    rebuilt = [(trace_id, rebuild_turn(list(spans.values()))) for trace_id, spans in traces.items()]
+    with _no_search_for_cycles():
+        for record in _records(path, problems):
+            traces.setdefault(record.trace_id, {}).setdefault(record.span_id, record)
+        rebuilt = [(trace_id, rebuild_turn(list(spans.values()))) for trace_id, spans in traces.items()]
     problems += [f"Trace {i} has no span of a turn as a whole and was passed over." for i, turn in rebuilt if not turn]
     found = sorted((turn for _, turn in rebuilt if turn), key=lambda r: (r.start_wall_ns, r.turn.index))
     problems += [warning for turn in found for warning in turn.warnings]
     if not traces and not problems:
         problems.append(f"The trace {path} is empty: no turn was finished.")
     return ReadResult(tuple(r.turn for r in found), tuple(r.content for r in found), tuple(problems))
+
+
+@contextmanager
+def _no_search_for_cycles() -> Generator[None]:
+    """There are none in what is read, and to look for them takes a third of the time that a long trace needs."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _records(path: Path, problems: list[str]) -> Iterator[SpanRecord]:
@@ -138,32 +153,86 @@ def _spans(request: object) -> Iterator[tuple[object, object]]:
 def _record(span: object) -> SpanRecord | None:
     """None when the span is not as OTLP says it is."""
     try:
-        decoded = Span.from_dict(cast(dict[str, Any], span))
-    except (ValueError, TypeError, OverflowError, RecursionError):
+        known = cast(dict[str, Any], span)
+        return SpanRecord(
+            bytes.fromhex(known["traceId"]).hex(),
+            bytes.fromhex(known["spanId"]).hex(),
+            _integer(known.get("startTimeUnixNano") or 0),
+            _attributes(known.get("attributes") or ()),
+        )
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
         return None
-    attributes = {pair.key or "": value for pair in decoded.attributes if (value := _plain(pair.value)) is not None}
-    return SpanRecord(
-        (decoded.trace_id or b"").hex(),
-        (decoded.span_id or b"").hex(),
-        decoded.start_time_unix_nano or 0,
-        attributes,
+
+
+def _attributes(pairs: Iterable[dict[str, Any]]) -> dict[str, Attribute]:
+    found: dict[str, Attribute] = {}
+    for pair in pairs:
+        value = _value(pair.get("value") or {})
+        if value is not None:
+            found[intern(pair.get("key") or "")] = value
+    return found
+
+
+def _value(value: dict[str, Any]) -> Attribute | None:
+    """None where it is of a kind that no attribute of turnscope has, or an integer beyond 64 bits."""
+    for kind, content in value.items():
+        if content is not None and (decode := _DECODERS.get(kind)):
+            return decode(content)
+    return None
+
+
+def _array(array: dict[str, Any]) -> Attribute | None:
+    items: list[dict[str, Any]] = array.get("values") or []
+    if items and (integers := _integers(items)) is not None:
+        return integers
+    values = [_value(item) for item in items]
+    return (
+        None if any(value is None or isinstance(value, tuple) for value in values) else cast(Attribute, tuple(values))
     )
 
 
-def _plain(value: AnyValue | None) -> Attribute | None:
-    if value is None:
+def _integers(items: list[dict[str, Any]]) -> tuple[int, ...] | None:
+    """Of an array of nothing else, which may be as long as a reply: without a call per item."""
+    try:
+        texts = list(map(_INT_VALUE, items))
+        "".join(texts)  # raises where one is no text
+    except (LookupError, TypeError):
         return None
-    if value.array_value is not None:
-        items = [_scalar(item) for item in value.array_value.values]
-        return None if None in items else cast(Attribute, tuple(items))
-    return _scalar(value)
+    integers = tuple(map(int, texts))
+    return integers if min(integers) in _INT64 and max(integers) in _INT64 else None
 
 
-def _scalar(value: AnyValue) -> str | bool | int | float | None:
-    if value.int_value is not None and value.int_value not in _INT64:
-        return None
-    kinds = (value.string_value, value.bool_value, value.int_value, value.double_value)
-    return next((one for one in kinds if one is not None), None)
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise TypeError("not a text")
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise TypeError("neither true nor false")
+
+
+def _integer(value: Any) -> int:
+    """OTLP writes one of 64 bits as text."""
+    if isinstance(value, str | int):
+        return int(value)
+    raise TypeError("not an integer")
+
+
+def _int64(value: Any) -> int | None:
+    integer = _integer(value)
+    return integer if integer in _INT64 else None
+
+
+_DECODERS: dict[str, Callable[[Any], Attribute | None]] = {
+    "stringValue": _text,
+    "boolValue": _truth,
+    "intValue": _int64,
+    "doubleValue": float,
+    "arrayValue": _array,
+}
 
 
 def _items(value: object, key: str) -> Iterable[object]:

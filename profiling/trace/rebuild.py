@@ -71,21 +71,25 @@ def rebuild_turn(spans: Sequence[SpanRecord]) -> RebuiltTurn | None:
         return None
     for span in spans:
         group = span.attributes.get(v.GROUP)
-        described = _others(span.attributes, _KEYS_OF_GROUP)
-        if isinstance(group, str) and described:
+        if isinstance(group, str) and (described := _others(span.attributes, _KEYS_OF_GROUP)):
             key: GroupKey = (group, _int(span.attributes, v.PHRASE))
             turn.groups[key] = described
-    numbers, lost = _add_steps(turn, [span.attributes for span in spans if v.STEP_INDEX in span.attributes])
+    steps = [span.attributes for span in spans if v.STEP_INDEX in span.attributes]
+    numbers, lost = _add_steps(turn, steps)
     first_audio_step = _int(root.attributes, v.TURN_FIRST_AUDIO_STEP)
     if first_audio_step is not None:
         turn.first_audio_step = numbers.get(first_audio_step)
-    warnings: list[str] = []
+    missing: list[str] = []
     if lost:
-        warnings.append(
-            f"Turn {turn.index} of conversation {turn.conversation_id} lacks {lost} of its steps; "
-            "the time that they took is shown as unattributed."
-        )
-    return RebuiltTurn(turn, root.start_wall_ns, _content(root.attributes), tuple(warnings))
+        missing.append(f"lacks {lost} of its steps; the time that they took is shown as unattributed.")
+    if uncaused := sum(not isinstance(step.get(v.STEP_CAUSES), tuple) for step in steps):
+        missing.append(f"does not say what {uncaused} of its steps waited for; the time before them is unattributed.")
+    if turn.first_audio_ns is not None and first_audio_step is None:
+        missing.append("does not say which step its first sound came from; all of its latency is unattributed.")
+    whose = f"Turn {turn.index} of conversation {turn.conversation_id}"
+    return RebuiltTurn(
+        turn, root.start_wall_ns, _content(root.attributes), tuple(f"{whose} {what}" for what in missing)
+    )
 
 
 def _bare_turn(root: Mapping[str, Attribute]) -> Turn | None:

@@ -3,8 +3,6 @@
 import itertools
 import random
 
-import pytest
-
 from profiling.critical_path import CriticalPath, critical_path, hidden
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import Kind, Stage
@@ -44,28 +42,6 @@ def test_a_plain_turn_goes_through_every_stage_and_names_them_in_pipeline_order(
     }
     assert list(path_of(answered()).totals) == sorted(path_of(answered()).totals, key=lambda stage: stage.order)
     assert path_of(answered()).ours_ns == 1 * MS
-
-
-@pytest.mark.parametrize(
-    ("planted", "row"),
-    [
-        ("wait", Stage.ENDPOINT_WAIT),
-        ("asr", Stage.ASR_FINALIZE),
-        ("host", Stage.HOST),
-        ("queue", Stage.QUEUE),
-        ("prefill", Stage.LLM_PREFILL),
-        ("phrase", Stage.LLM_FIRST_PHRASE),
-        ("unattributed", Stage.UNATTRIBUTED),
-        ("setup", Stage.TTS_SETUP),
-        ("patch", Stage.TTS_FIRST_PATCH),
-        ("buffer", Stage.PLAYOUT_BUFFER),
-        ("silence", Stage.PLAYOUT_LEADING_SILENCE),
-    ],
-)
-def test_300_ms_planted_on_the_path_move_exactly_one_row(planted: str, row: Stage) -> None:
-    before, after = totals_ms(answered()), totals_ms(answered({planted: 300}))
-    assert {s for s in Stage if before.get(s, 0) != after.get(s, 0)} == {row}
-    assert after[row] - before.get(row, 0) == 300
 
 
 def test_work_beside_the_path_moves_nothing_while_it_has_slack() -> None:

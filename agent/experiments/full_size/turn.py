@@ -19,7 +19,7 @@ from agent.experiments.full_size.memory import give_back
 from agent.loading import load_engines
 from agent.replay import ScenarioStarted, replay
 from agent.scenario import Scenario, load_scenario
-from agent.settings import Settings
+from agent.settings import Settings, recorded
 from profiling.environment import LIBRARIES
 from profiling.run import RunWriter
 from profiling.trace.clock import Clock, seconds
@@ -70,7 +70,7 @@ async def _play(settings: Settings, scenario: Scenario, engines: Engines, runs: 
             runs,
             f"full-size-{scenario.name}",
             clock,
-            settings=settings.model_dump(mode="json"),
+            settings=recorded(settings),
             scenarios=[scenario.name],
             models={str(section.model): "random weights" for section in (settings.asr, settings.llm, settings.tts)},
             libraries=(*LIBRARIES, *BIG_LIBRARIES),

@@ -1,0 +1,44 @@
+"""The language model's file that studies open themselves, and the ceilings of the place where it is evaluated."""
+
+from pathlib import Path
+
+from agent import devices, models
+from agent.engine_choice import choose
+from agent.errors import TurnscopeError
+from agent.experiments.studies.study import Bench
+from agent.experiments.work.book import LLM
+from agent.settings import Settings
+from profiling.machine.probe import Prober, ProbeReading
+from profiling.roofline import READ
+
+
+def require_file(settings: Settings) -> Path:
+    """Raises TurnscopeError where the model is a server's."""
+    choice = choose(settings)
+    if choice.llm == "http":
+        raise TurnscopeError(
+            f"This study opens the model's file, and {settings.llm.model} is a server: give a model's name or the path "
+            "of a GGUF file with --llm."
+        )
+    return choice.llm_path or models.locate(str(settings.llm.model)) / "model.gguf"
+
+
+def decode_threads(bench: Bench) -> int:
+    return bench.book.threads[LLM]
+
+
+def prober(bench: Bench) -> Prober:
+    """With the decode threads, where the language model is. Raises TurnscopeError for a GPU whose memory only llama.cpp
+    can read."""
+    device = bench.book.devices[LLM]
+    if device != devices.CPU and not device.startswith(devices.CUDA):
+        raise TurnscopeError(
+            "The memory of the GPU that llama.cpp has found cannot be measured without CUDA: choose --device cuda, or "
+            "set llm.gpu_layers to 0."
+        )
+    return Prober(threads=decode_threads(bench), device=device)
+
+
+def read_rates(reading: ProbeReading) -> list[float]:
+    """Bytes per second."""
+    return [value for rates in reading.rates if rates.name == READ for value in rates.values]
