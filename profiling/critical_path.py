@@ -81,6 +81,8 @@ def hidden(turn: Turn, before_ns: int | None = None) -> dict[Stage, int]:
 
 def latest_cause(step: Step, steps: Sequence[Step]) -> int | None:
     """The index of the cause that ended last; of several, the one earliest in the pipeline, then in the turn."""
+    if len(step.causes) < 2:
+        return step.causes[0] if step.causes else None
     return min(step.causes, key=lambda c: (-steps[c].end_ns, steps[c].stage.order, c), default=None)
 
 

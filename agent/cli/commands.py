@@ -10,6 +10,7 @@ from agent.cli.models import models
 from agent.cli.predict import predict
 from agent.cli.replay import replay
 from agent.cli.study import study_command
+from agent.cli.what_if import what_if
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -18,5 +19,5 @@ def cli() -> None:
     """Turnscope: a streaming voice agent that explains its own latency."""
 
 
-for command in (replay, explain, machine, calibrate, predict, study_command, models, full_size):
+for command in (replay, explain, what_if, machine, calibrate, predict, study_command, models, full_size):
     cli.add_command(command)

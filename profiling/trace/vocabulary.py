@@ -36,7 +36,10 @@ class Stage(StrEnum):
 
     @property
     def order(self) -> int:
-        return list(Stage).index(self)
+        return _ORDER[self]
+
+
+_ORDER = {stage: place for place, stage in enumerate(Stage)}
 
 
 KIND_OF_STAGE: dict[Stage, Kind] = {

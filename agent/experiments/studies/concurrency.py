@@ -11,7 +11,7 @@ import numpy as np
 
 from agent import devices
 from agent.experiments.calibration.budget import Budget
-from agent.experiments.studies.llm_file import decode_threads, prober, read_rates, require_file
+from agent.experiments.studies.llm_file import decode_threads, prober, read_rates, require_file, shown_name
 from agent.experiments.studies.streams import Streams, most_streams
 from agent.experiments.studies.study import Bench
 from agent.experiments.work.book import LLM
@@ -24,7 +24,7 @@ from profiling.studies.concurrency import Decoding, concurrency_finding
 from profiling.studies.finding import Finding
 from profiling.trace.clock import Clock, seconds
 
-_LEAST_STREAMS = 4  # are measured wherever the ridge is
+_LEAST_STREAMS = 8  # are measured wherever the ridge is
 _STEPS = 6  # timed in a row, after one that is not
 _PROMPT_TOKENS = 128  # whose speed is taken for that of the arithmetic
 _LEAST_ROUNDS, _MOST_ROUNDS = 2, 40
@@ -60,7 +60,7 @@ def _study(bench: Bench, path: Path, model: GgufModel) -> Finding:
         measuring.rounds(streams, fitting, Budget(bench.clock, bench.budget_s))
     left_out = () if fitting == counts else (f"More than {fitting[-1]} streams do not fit, and were not measured.",)
     return concurrency_finding(
-        bench.settings.llm.model if path.stem == "model" else path.stem,
+        shown_name(bench.settings),
         work,
         measuring.steps_s,
         measuring.bytes_per_s,

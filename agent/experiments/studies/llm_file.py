@@ -23,6 +23,12 @@ def require_file(settings: Settings) -> Path:
     return choice.llm_path or models.locate(str(settings.llm.model)) / "model.gguf"
 
 
+def shown_name(settings: Settings) -> str:
+    """The model's, or that of its file."""
+    path = choose(settings).llm_path
+    return str(settings.llm.model) if path is None else path.stem
+
+
 def decode_threads(bench: Bench) -> int:
     return bench.book.threads[LLM]
 
