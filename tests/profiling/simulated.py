@@ -15,6 +15,7 @@ from profiling.trace.vocabulary import Stage
 from profiling.work_book import Linear, OperationWork, TermLaw, WorkBook
 
 READ, RATE = "read, 2 threads", "float32, 2 threads"
+_MACHINE = Machine.this()
 _LOOP_KEYS = {op.TOKEN: (op.KV_BYTES, v.LLM_KV_BYTES), op.PATCH: (op.FORWARDS, v.TTS_FORWARDS)}
 _STEP_KEYS = {op.TOKENS: v.LLM_EVALUATED_TOKENS, op.UNITS: v.TTS_UNITS, op.ENCODED_S: v.ASR_ENCODED_S}
 _STAGES = {
@@ -104,8 +105,7 @@ class World:
 
 
 def calibration(samples: Sequence[Sample], rates: Sequence[Rates] = ()) -> Calibration:
-    machine = Machine.this()
-    return Calibration(made="", machine=machine, engines={}, samples=tuple(samples), ceilings=tuple(rates))
+    return Calibration(made="", machine=_MACHINE, engines={}, samples=tuple(samples), ceilings=tuple(rates))
 
 
 def book(operation: str, work: OperationWork) -> WorkBook:
