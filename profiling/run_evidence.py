@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from profiling import operations as op
 from profiling.calibration import Calibration, ceiling_key
 from profiling.evidence import Evidence
 from profiling.interval import Interval
@@ -18,6 +20,7 @@ from profiling.run import writing
 from profiling.work_book import WorkBook
 
 WORK_JSON, CALIBRATION_JSON, MACHINE_JSON, PROBES_JSON = "work.json", "calibration.json", "machine.json", "probes.json"
+_FULL_SIZE_BYTES = 4e9  # the published VoxCPM2 has 2.4 billion parameters of 16 bits
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -43,8 +46,26 @@ def keep_probes(folder: Path, readings: Sequence[ProbeReading]) -> None:
     _write(folder, PROBES_JSON, Probes(readings=tuple(readings)))
 
 
-def load_evidence(folder: Path) -> tuple[Evidence, list[str]]:
-    """What the folder holds, and sentences about what it lacks; a file that cannot be read counts as absent."""
+@dataclass(frozen=True)
+class RunEvidence:
+    """`warnings` are sentences about what the folder lacks. `cache_bytes` is the processor's last cache, `call_s` what
+    an empty step costs by device."""
+
+    evidence: Evidence
+    warnings: tuple[str, ...] = ()
+    cache_bytes: int | None = None
+    call_s: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def is_full_size_voxcpm2(self) -> bool:
+        """Whether a patch's work is that of VoxCPM2's published size."""
+        patch = self.evidence.work_book.operations.get(op.PATCH)
+        read = {term.part: term.bytes.at({op.FORWARDS: 1.0}) for term in patch.terms} if patch else {}
+        return "diffusion" in read and sum(read.values()) > _FULL_SIZE_BYTES
+
+
+def load_evidence(folder: Path) -> RunEvidence:
+    """What the folder holds; a file that cannot be read counts as absent. An older run may hold none."""
     book = _read(folder, WORK_JSON, WorkBook)
     calibration = _read(folder, CALIBRATION_JSON, Calibration)
     survey = _read(folder, MACHINE_JSON, Survey)
@@ -58,7 +79,12 @@ def load_evidence(folder: Path) -> tuple[Evidence, list[str]]:
         f"There is no readable {name} in {folder}: {so}." for name, (found, so) in lacking.items() if not found
     ]
     book = book or WorkBook()
-    return Evidence(book, calibration, run_ceilings(book, survey, calibration, probes.readings)), sentences
+    return RunEvidence(
+        Evidence(book, calibration, run_ceilings(book, survey, calibration, probes.readings)),
+        tuple(sentences),
+        survey.cache_bytes if survey else None,
+        {one.device: one.each_s.value for one in survey.overheads} if survey else {},
+    )
 
 
 def run_ceilings(

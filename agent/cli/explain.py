@@ -1,31 +1,68 @@
-"""`turnscope explain`: a run's tables, from its folder alone."""
+"""`turnscope explain`: a run's tables, and why its time went where it went, from its folder alone."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from agent.cli import consoles
 from agent.errors import TurnscopeError
+from agent.listening.recognition import TAIL_S
+from profiling.plausibility import Surroundings
+from profiling.predictions.conditions import Conditions
+from profiling.report.explanation import Explanation
 from profiling.report.terminal import print_summary, print_turn
-from profiling.run import load_run
+from profiling.run import Run, load_run
+from profiling.run_evidence import RunEvidence, load_evidence
 
 RUNS = Path("runs")
+MOST_TURNS = 50  # that are shown one by one without --all
 
 
 @click.command()
 @click.argument("run", default="latest", metavar="[RUN]")
-def explain(run: str) -> None:
-    """Print where the time of every turn went.
+@click.option("--all", "every", is_flag=True, help=f"Show every turn, also of a run of more than {MOST_TURNS}.")
+def explain(run: str, every: bool) -> None:
+    """Print where the time of every turn went, why, and what would change it.
 
     RUN is a run folder, its run.json or its trace.jsonl; without one, the newest folder under ./runs.
     """
     console, notes = consoles.output(), consoles.notes()
     loaded = load_run(newest_run(RUNS) if run == "latest" else Path(run))
-    for warning in loaded.warnings:
+    found = load_evidence(loaded.folder)
+    for warning in (*loaded.warnings, *found.warnings):
         consoles.note(notes, warning)
-    for number, (turn, content) in enumerate(zip(loaded.turns, loaded.contents, strict=True), 1):
-        print_turn(console, turn, number, content and content.transcript, content and content.reply)
+    explanation = explanation_of(loaded, found)
+    shown = range(len(loaded.turns)) if every else _slowest(loaded)
+    for place in shown:
+        content = loaded.contents[place]
+        turn = loaded.turns[place]
+        print_turn(console, turn, place + 1, content and content.transcript, content and content.reply)
+        explanation.print_turn(console, place)
+    if len(shown) < len(loaded.turns):
+        consoles.note(notes, f"The {len(shown)} slowest of {len(loaded.turns)} turns are shown; --all shows every one.")
     print_summary(console, loaded.turns)
+    explanation.print_run(console)
+
+
+def explanation_of(run: Run, found: RunEvidence) -> Explanation:
+    settings: dict[str, Any] = run.info.settings if run.info else {}
+    conditions = Conditions(
+        book=found.evidence.work_book,
+        ceilings=found.evidence.ceilings,
+        calibration=found.evidence.calibration,
+        flushed=settings.get("asr", {}).get("flush"),
+        tail_s=TAIL_S,
+        full_size_voxcpm2=found.is_full_size_voxcpm2,
+        surroundings=Surroundings(last_level_cache_bytes=found.cache_bytes, call_s=found.call_s),
+    )
+    return Explanation(run.turns, found.evidence, conditions)
+
+
+def _slowest(run: Run) -> list[int]:
+    """The places of the turns with the longest latencies, in their order."""
+    places = sorted(range(len(run.turns)), key=lambda place: -(run.turns[place].latency_ns or 0))
+    return sorted(places[:MOST_TURNS])
 
 
 def newest_run(folder: Path) -> Path:

@@ -76,11 +76,11 @@ def what_if(
     changes = [change for change in asked if change is not None]
     if not changes:
         raise TurnscopeError("Say what would be otherwise: --thinking 80, --quant Q8_0, ... (see --help).")
-    evidence, lacking = load_evidence(loaded.folder)
-    for sentence in (*loaded.warnings, *lacking):
+    found = load_evidence(loaded.folder)
+    for sentence in (*loaded.warnings, *found.warnings):
         consoles.note(notes, sentence)
     try:
-        result = evaluate(loaded.turns, changes, evidence, only=_chosen(loaded.turns, number))
+        result = evaluate(loaded.turns, changes, found.evidence, only=_chosen(loaded.turns, number))
     except ChangeRefused as refused:
         raise TurnscopeError(str(refused)) from None
     print_what_if(console, result, number)
