@@ -1,19 +1,15 @@
 """`turnscope explain`: a run's tables, and why its time went where it went, from its folder alone."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from agent.cli import consoles
+from agent.cli.explaining import explanation_of
 from agent.errors import TurnscopeError
-from agent.listening.recognition import TAIL_S
-from profiling.plausibility import Surroundings
-from profiling.predictions.conditions import Conditions
-from profiling.report.explanation import Explanation
 from profiling.report.terminal import print_summary, print_turn
 from profiling.run import Run, load_run
-from profiling.run_evidence import RunEvidence, load_evidence
+from profiling.run_evidence import load_evidence
 
 RUNS = Path("runs")
 MOST_TURNS = 50  # that are shown one by one without --all
@@ -32,7 +28,7 @@ def explain(run: str, every: bool) -> None:
     found = load_evidence(loaded.folder)
     for warning in (*loaded.warnings, *found.warnings):
         consoles.note(notes, warning)
-    explanation = explanation_of(loaded, found)
+    explanation = explanation_of(loaded.turns, loaded.info.settings if loaded.info else {}, found)
     shown = range(len(loaded.turns)) if every else _slowest(loaded)
     for place in shown:
         content = loaded.contents[place]
@@ -43,20 +39,6 @@ def explain(run: str, every: bool) -> None:
         consoles.note(notes, f"The {len(shown)} slowest of {len(loaded.turns)} turns are shown; --all shows every one.")
     print_summary(console, loaded.turns)
     explanation.print_run(console)
-
-
-def explanation_of(run: Run, found: RunEvidence) -> Explanation:
-    settings: dict[str, Any] = run.info.settings if run.info else {}
-    conditions = Conditions(
-        book=found.evidence.work_book,
-        ceilings=found.evidence.ceilings,
-        calibration=found.evidence.calibration,
-        flushed=settings.get("asr", {}).get("flush"),
-        tail_s=TAIL_S,
-        full_size_voxcpm2=found.is_full_size_voxcpm2,
-        surroundings=Surroundings(last_level_cache_bytes=found.cache_bytes, call_s=found.call_s),
-    )
-    return Explanation(run.turns, found.evidence, conditions)
 
 
 def _slowest(run: Run) -> list[int]:

@@ -57,11 +57,20 @@ class Gathered:
 def gather(settings: Settings, engines: Engines, clock: Clock, notes: Console, *, measured: bool) -> Gathered:
     """`settings` name a model for every stage, `engines` are theirs. With `measured`, what was not measured yet of this
     machine and these engines is measured now, which takes a minute or two, and kept for the next runs."""
-    book = work_book(settings)
+    book = _counted(settings, notes)
     if not measured:
         return Gathered(book)
     survey = surveying.known() or surveying.measure(notes)
     return Gathered(book, survey, store.find(settings) or calibrated(settings, engines, book, clock, notes))
+
+
+def _counted(settings: Settings, notes: Console) -> WorkBook:
+    """Empty where it cannot be counted: a run needs it only to be explained."""
+    try:
+        return work_book(settings)
+    except (OSError, ValueError) as error:
+        consoles.note(notes, f"The engines' work cannot be counted ({error}): is there room for temporary files?")
+        return WorkBook()
 
 
 def calibrated(settings: Settings, engines: Engines, book: WorkBook, clock: Clock, notes: Console) -> Calibration:

@@ -16,6 +16,7 @@ from agent import models
 from agent.audio.pace import precise_loop
 from agent.audio.stereo_writer import StereoWriter
 from agent.cli import consoles
+from agent.cli.explaining import explanation_of
 from agent.cli.gathering import Gathered, gather
 from agent.cli.interruption import ending_at_once
 from agent.cli.live import LiveDisplay
@@ -34,13 +35,14 @@ from agent.scenario import Scenario, bundled, load_scenario
 from agent.settings import Settings, load, recorded
 from profiling.report.terminal import print_summary, print_turn
 from profiling.run import RunWriter
+from profiling.run_evidence import load_evidence
 from profiling.trace.clock import SystemClock
 
 if TYPE_CHECKING:
     from profiling.trace.collector import Collector
 
 _PLACES = {CPU: "the CPU", "gpu": "the GPU"}
-DEFAULT_SCENARIOS = ("go-forward", "capital-cities")
+DEFAULT_SCENARIOS = ("go-forward", "do-something", "capital-cities")  # six turns: enough for a verdict
 
 
 @click.command(epilog=f"Bundled scenarios: {', '.join(bundled())}.")
@@ -118,7 +120,9 @@ async def _replay(
         gathered.keep(writer.folder)
         gathered.probe(writer.folder, clock)
         session = Session(writer, settings.capture_content, collector, gathered.book)
-        at_the_end.callback(lambda: _print_end(console, notes, session, scenarios))
+        at_the_end.callback(
+            lambda: _print_end(console, notes, session, scenarios, measured=gathered.survey is not None)
+        )
         at_the_end.callback(session.close)
         rate_hz = engines.tts.sample_rate
         recording = ConversationRecording(StereoWriter(writer.wav_path, rate_hz), rate_hz)
@@ -155,9 +159,14 @@ def _print_turn(console: Console, event: TurnEnded, number: int) -> None:
     print_turn(console, event.turn, number, event.transcript, event.heard)
 
 
-def _print_end(console: Console, notes: Console, session: Session, scenarios: Sequence[Scenario]) -> None:
+def _print_end(
+    console: Console, notes: Console, session: Session, scenarios: Sequence[Scenario], *, measured: bool
+) -> None:
     if session.turns:
         print_summary(console, session.turns)
+    if session.turns and measured:
+        writer = session.writer
+        explanation_of(session.turns, writer.info.settings, load_evidence(writer.folder)).print_run(console)
     if session.problem:
         consoles.note(notes, session.problem)
     expected = sum(scenario.expect_turns for scenario in scenarios)

@@ -84,7 +84,9 @@ def test_a_thought_longer_than_the_context_is_refused_while_loading(tmp_path: Pa
 
 
 def test_flags_of_other_engines_are_told_and_stop_nothing(tmp_path: Path) -> None:
-    result = turnscope("replay", "silence", "--voice", "old man", "--no-asr-flush", "--runs", tmp_path)
+    result = turnscope(
+        "replay", "silence", "--no-calibrate", "--voice", "old man", "--no-asr-flush", "--runs", tmp_path
+    )
     assert result.returncode == 0
     assert "Without effect on Moonshine: --no-asr-flush; on Piper: --voice." in result.stderr.splitlines()
 
@@ -127,7 +129,17 @@ def test_explaining_what_is_no_run(tmp_path: Path) -> None:
 
 def stopped_after(seconds: float | None, tmp_path: Path, number: int) -> tuple[int, str, str]:
     """Run a replay and send it a signal after so many seconds, or (None) once it plays."""
-    command = [sys.executable, "-m", "agent.cli", "replay", "go-forward", "capital-cities", "--runs", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "agent.cli",
+        "replay",
+        "go-forward",
+        "capital-cities",
+        "--no-calibrate",
+        "--runs",
+        str(tmp_path),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if seconds is None:
         while process.poll() is None and not list(tmp_path.glob("*/conversation.wav")):
@@ -172,7 +184,7 @@ def test_a_terminated_replay_keeps_what_there_is_too(tmp_path: Path, inherited: 
 def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_what_fitted(tmp_path: Path) -> None:
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)); "
     start = "from agent.cli import main; sys.argv[0] = 'turnscope'; main()"
-    command = [sys.executable, "-c", limited + start, "replay", "go-forward", "--runs", str(tmp_path)]
+    command = [sys.executable, "-c", limited + start, "replay", "go-forward", "--no-calibrate", "--runs", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "COLUMNS": "500"})
     assert "conversation.wav cannot be written" in sentence(done)
     (folder,) = tmp_path.iterdir()
@@ -224,7 +236,7 @@ def test_a_run_of_devices_and_pipes_is_not_read(tmp_path: Path, name: str) -> No
 
 
 def test_a_trace_that_cannot_be_read_is_an_error_though_the_run_is_known(tmp_path: Path) -> None:
-    assert turnscope("replay", "silence", "--runs", tmp_path).returncode == 0
+    assert turnscope("replay", "silence", "--no-calibrate", "--runs", tmp_path).returncode == 0
     (folder,) = tmp_path.iterdir()
     assert turnscope("explain", folder).returncode == 0
     (folder / "trace.jsonl").write_text("nonsense\n" * 1000)

@@ -33,7 +33,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     write_nemotron(asr)
     write_gemma(llm, script=(*THOUGHT, "<channel|>", *REPLY))
     write_voxcpm(tts)
-    command = [sys.executable, "-m", "agent.cli", "replay", SCENARIO, "--content", "--runs", str(folder / "runs")]
+    command = [
+        sys.executable,
+        "-m",
+        "agent.cli",
+        "replay",
+        SCENARIO,
+        "--no-calibrate",
+        "--content",
+        "--runs",
+        str(folder / "runs"),
+    ]
     command += ["--asr", str(asr), "--llm", str(llm), "--tts", str(tts), "--chunk", str(CHUNK_MS)]
     command += ["--max-tokens", str(MAX_TOKENS), "--thinking", str(THINKING)]
     command += ["--diffusion-steps", str(DIFFUSION_STEPS)]

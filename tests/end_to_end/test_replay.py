@@ -43,7 +43,7 @@ class Replayed:
 @pytest.fixture(scope="module")
 def replayed(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     runs = tmp_path_factory.mktemp("runs")
-    command = [sys.executable, "-m", "agent.cli", "replay", *HUMAN, SYNTHETIC, NOTHING_TO_ANSWER]
+    command = [sys.executable, "-m", "agent.cli", "replay", *HUMAN, SYNTHETIC, NOTHING_TO_ANSWER, "--no-calibrate"]
     done = subprocess.run(
         [*command, "--content", "--max-tokens", "48", "--runs", str(runs)], capture_output=True, text=True, timeout=600
     )

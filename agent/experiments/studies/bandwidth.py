@@ -32,7 +32,10 @@ def run(bench: Bench) -> Finding:
         )
     bench.tell("products of matrices and vectors")
     products = list(_measured(bench.clock, widths, Budget(bench.clock, bench.budget_s)))
-    return bandwidth_finding(products, cache_bytes, numpy_kernel())
+    try:
+        return bandwidth_finding(products, cache_bytes, numpy_kernel())
+    except ValueError as error:
+        raise TurnscopeError(f"There is no bandwidth, for {error}: end other programs and try again.") from error
 
 
 def _widths(cache_bytes: int) -> Sequence[int]:

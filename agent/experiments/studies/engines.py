@@ -2,7 +2,7 @@
 first; each prompt is new to both caches."""
 
 from collections.abc import Iterator, Mapping
-from itertools import count
+from itertools import count, pairwise
 
 from agent.errors import TurnscopeError
 from agent.experiments.calibration.budget import Budget
@@ -23,10 +23,10 @@ _LENGTHS = (48, 192, 96)  # tokens of a prompt
 _TOKENS = 16
 _LEAST_ROUNDS, _MOST_ROUNDS = 2, 40
 _NOTES = (
-    "Over HTTP the prefill is what is seen from here: from the request to the first event with a token, which holds the "
-    "server's own work on the request too.",
-    "The server is llama.cpp's for Python: what it does itself for a token (sampling with its own settings, JSON, one "
-    "event each) counts as its cost.",
+    "Over HTTP the prefill is what is seen from here: from the request to the first event with a token, and so with "
+    "the server's own work on the request.",
+    "The server is llama.cpp's for Python, without its `logits_all`: what it does itself for a token (sampling, JSON, "
+    "one event each) counts as its cost.",
 )
 
 
@@ -54,6 +54,7 @@ def _server_settings(bench: Bench) -> Mapping[str, object]:
         "n_batch": batch,
         "n_ubatch": min(batch, llm.micro_batch_tokens or batch),
         "n_gpu_layers": (ALL_LAYERS if llm.gpu_layers is None else llm.gpu_layers) if on_gpu else 0,
+        "logits_all": False,  # its default is to compute the output head for every token of a prompt
         "flash_attn": on_gpu if llm.flash_attention is None else llm.flash_attention,
     }
 
@@ -85,7 +86,5 @@ def _ask(name: str, engine: LlmEngine, messages: list[Message], pair: int, lengt
         prompt_tokens=length,
         prefill_s=seconds(prefill.end_ns - prefill.start_ns),
         first_token_s=seconds(tokens[0].end_ns - prefill.taken_ns),
-        tokens_s=tuple(
-            seconds(token.end_ns - before.end_ns) for before, token in zip(tokens, tokens[1:], strict=False)
-        ),
+        tokens_s=tuple(seconds(token.end_ns - before.end_ns) for before, token in pairwise(tokens)),
     )

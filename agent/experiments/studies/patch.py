@@ -46,7 +46,7 @@ def measure(engines: Mapping[str, TtsEngine], budget: Budget, most: int | None) 
     """The first patches of the first engine, and every engine's patches with another one on either side; of a phrase at
     most so many. One phrase by each in turn, again and again while there is time, at least twice."""
     first: list[Sample] = []
-    inner: dict[str, list[Sample]] = {name: [] for name in engines}
+    inner: dict[str, list[tuple[Sample, ...]]] = {name: [] for name in engines}
     rounds = 0
     while rounds < _LEAST_ROUNDS or not budget.spent:
         for name, engine in engines.items():
@@ -56,9 +56,9 @@ def measure(engines: Mapping[str, TtsEngine], budget: Budget, most: int | None) 
             patches = [item for item in items if isinstance(item, Patch)]
             if name == next(iter(engines)):
                 first += [_sample(op.FIRST_PATCH, patch, engine) for patch in patches[:1]]
-            inner[name] += [_sample(op.PATCH, patch, engine) for patch in patches[1:-1]]
+            inner[name].append(tuple(_sample(op.PATCH, patch, engine) for patch in patches[1:-1]))
         rounds += 1
-    return first, [Setting(name, tuple(patches)) for name, patches in inner.items()]
+    return first, [Setting(name, tuple(phrases)) for name, phrases in inner.items()]
 
 
 def _sample(operation: str, patch: Patch, engine: TtsEngine) -> Sample:

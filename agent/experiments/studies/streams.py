@@ -18,10 +18,19 @@ def most_streams() -> int:
 
 class Streams:
     """`count` sequences of up to `tokens` tokens each. All numbers of rows are computed by `threads`: llama.cpp would
-    give single tokens others than batches. Raises TurnscopeError where the model or the memory cannot have them."""
+    give single tokens others than batches. `callback` is llama.cpp's around the nodes of the graph. Raises
+    TurnscopeError where the model or the memory cannot have them."""
 
     def __init__(
-        self, model: GgufModel, count: int, tokens: int, *, threads: int, prompt_tokens: int, flash_attention: bool
+        self,
+        model: GgufModel,
+        count: int,
+        tokens: int,
+        *,
+        threads: int,
+        prompt_tokens: int,
+        flash_attention: bool,
+        callback: Any = None,
     ) -> None:
         self._model, self._count, self._depth = model, count, 0
         batch = max(count, prompt_tokens)
@@ -38,6 +47,8 @@ class Streams:
         )
         if model.gpu_layers == 0:
             params.offload_kqv = params.op_offload = False
+        if callback is not None:
+            params.cb_eval = callback
         self._handle = opened(model, params)
         self._batch = lib.llama_batch_init(batch, 0, 1)
         self._free = weakref.finalize(self, _free, self._handle, self._batch)
@@ -49,16 +60,18 @@ class Streams:
         self._depth = 0
 
     def step(self, tokens: Sequence[int]) -> None:
-        """One more token for each of the first streams; their next tokens' logits are computed too."""
+        """One more token for each of the first streams, which have as many; their next tokens' logits are computed
+        too."""
         for at, token in enumerate(tokens):
             self._put(at, token, self._depth, at)
         self._depth += 1
         self._evaluate(len(tokens))
 
     def prompt(self, tokens: Sequence[int]) -> None:
-        """The first stream's first tokens, in one batch."""
+        """The first stream's first tokens, in one batch; only it has further steps."""
         for at, token in enumerate(tokens):
             self._put(at, token, at, 0, chosen_after=at == len(tokens) - 1)
+        self._depth = len(tokens)
         self._evaluate(len(tokens))
 
     def close(self) -> None:

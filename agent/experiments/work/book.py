@@ -6,6 +6,7 @@ from agent import models
 from agent.devices import CPU
 from agent.engine_choice import Choice, choose, places
 from agent.experiments.work import small_models
+from agent.experiments.work.kept import kept
 from agent.llm.gguf import usable_cores
 from agent.settings import Settings
 from profiling import operations as op
@@ -42,7 +43,8 @@ def work_book(settings: Settings) -> WorkBook:
 def _asr(settings: Settings, choice: Choice) -> dict[str, OperationWork]:
     asr, name = settings.asr, str(settings.asr.model)
     if choice.asr == "moonshine":
-        return small_models.moonshine(models.locate(name), asr.chunk_ms / 1000)
+        folder, chunk_s = models.locate(name), asr.chunk_ms / 1000
+        return kept(folder, {"chunk_s": chunk_s}, lambda: small_models.moonshine(folder, chunk_s))
     if asr.mode != "cache-aware":
         return {}
     from agent.experiments.work.laws import AsrLaw
@@ -80,7 +82,8 @@ def _llm(settings: Settings, choice: Choice) -> tuple[dict[str, OperationWork], 
 def _tts(settings: Settings, choice: Choice) -> dict[str, OperationWork]:
     name = str(settings.tts.model)
     if choice.tts == "piper":
-        return small_models.piper(models.locate(name))
+        folder = models.locate(name)
+        return kept(folder, {}, lambda: small_models.piper(folder))
     from agent.experiments.work.laws import TtsLaw
 
     law = TtsLaw(choice.tts_path or models.locate(name))

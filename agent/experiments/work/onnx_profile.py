@@ -32,7 +32,8 @@ class GraphWork:
 def count(use: Callable[[], object]) -> dict[str, list[GraphWork]]:
     """By the stem of a model's file: the work of each of the runs that `use` makes of it, in their order.
 
-    `use` opens the sessions (`agent.onnx.open_session`) and lets go of them before it returns.
+    `use` opens the sessions (`agent.onnx.open_session`) and lets go of them before it returns. Raises OSError and
+    ValueError where the temporary folder cannot hold what ONNX Runtime writes.
     """
     with tempfile.TemporaryDirectory() as folder:
         with profiled_into(Path(folder)):
