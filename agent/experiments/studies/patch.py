@@ -87,6 +87,11 @@ def _voxcpm(bench: Bench) -> dict[str, TtsEngine]:
             threads=tts.threads,
             diffusion_steps=steps,
             guidance=tts.guidance,
+            voice=tts.voice,
+            reference_wav=tts.reference_wav,
+            prompt_wav=tts.prompt_wav,
+            prompt_text=tts.prompt_text,
+            seed=tts.seed,
         )
         for steps in dict.fromkeys((tts.diffusion_steps, *_STEPS))
     }

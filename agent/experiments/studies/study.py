@@ -20,10 +20,10 @@ from profiling.work_book import WorkBook
 # By name, its question. The file is named for it, with underscores.
 STUDIES = {
     "prefill": "What do short prompts cost beside their arithmetic?",
-    "patch": "What is a patch of sound made of, and what does a smaller one or one diffusion step fewer give?",
-    "fixed-cost": "What does a phrase pay before its first patch, and what of it is set-up?",
-    "first-audio": "Does intercept + one patch predict the first sound of a streamed phrase?",
-    "finalisation": "How long after the end of speech is the transcript final, flushed or not?",
+    "patch": "What is a patch made of, and what is a diffusion step worth?",
+    "fixed-cost": "What is the fixed cost of a phrase, and what of it is set-up?",
+    "first-audio": "Does intercept + one patch predict when a phrase is first heard?",
+    "finalisation": "How long after speech is the transcript final, flushed or not?",
     "decode-gap": "Where does the rest of the decode ceiling go: KV cache, attention, dequantisation, gaps?",
     "concurrency": "How much of its speed does each of several replies keep, up to twice the ridge batch?",
     "engines": "What does a server cost, per request and per token, beside the same model in-process?",
