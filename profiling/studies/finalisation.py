@@ -118,10 +118,12 @@ def _ms(time_s: float | None) -> str:
 def _saved(chunks: Sequence[Chunk]) -> str:
     saved = _listed([f"{_ms(chunk.saved_s)} ms at {_name(chunk)}" for chunk in chunks])
     shares = [chunk.saved_s / chunk.chunk_s for chunk in chunks if chunk.saved_s is not None]
+    least, most = f"{min(shares):.2f}", f"{max(shares):.2f}"
+    share = least if least == most else f"{least} to {most}"
     flushed = [mean(chunk.flushed_s) for chunk in chunks]
     return (
-        f"Flushing makes the transcript final earlier by {saved}, which is {min(shares):.2f} to {max(shares):.2f} of a "
-        f"chunk (law: 0.5); flushed, it is final {_ms(min(flushed))} to {_ms(max(flushed))} ms after the end of speech."
+        f"Flushing makes the transcript final earlier by {saved}, which is {share} of a chunk (law: 0.5); flushed, it "
+        f"is final {_ms(min(flushed))} to {_ms(max(flushed))} ms after the end of speech."
     )
 
 

@@ -80,7 +80,7 @@ def fixed_cost_finding(model: str, unit: str, setups: Sequence[Sample], phrases:
     found = fixed_cost(setups, phrases)
     return Finding(
         title=f"What a phrase of {found.units:.0f} {unit}s pays beside its sound, ms: {model}",
-        columns=("", "time", "within", "share", f"at no {unit}", "and each", "n"),
+        columns=("", "time", "within", "share", "at none", "and each", "n"),
         rows=tuple(_rows(found)),
         plot=_plot(model, unit, found, setups),
         sentence=_sentence(found, unit),

@@ -33,7 +33,7 @@ def test_flushing_saves_half_a_chunk_and_the_law_says_so() -> None:
         ("1120 ms", "30", "30", "30", "590", "590", "1010", "4"),
     )
     assert "earlier by 40 ms at 80 ms, 160 ms at 320 ms and 560 ms at 1120 ms" in finding.sentence
-    assert "0.50 to 0.50 of a chunk (law: 0.5); flushed, it is final 30 to 30 ms after" in finding.sentence
+    assert "which is 0.50 of a chunk (law: 0.5); flushed, it is final 30 to 30 ms after" in finding.sentence
 
 
 def test_a_step_still_being_computed_saves_less_than_the_law() -> None:
