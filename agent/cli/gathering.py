@@ -1,5 +1,6 @@
 """What a run is explained with, gathered around it: the machine's ceilings, the engines alone, the run's own probes."""
 
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from profiling.run_evidence import keep_evidence, keep_probes
 from profiling.trace.clock import Clock
 from profiling.work_book import WorkBook
 
+_GAP_S = 0.2  # of the silence with which a scenario begins
+
 
 @dataclass
 class Gathered:
@@ -40,8 +43,16 @@ class Gathered:
         if self.survey is None:
             return
         self._probers = self._probers or [Prober(threads=count, device=place) for place, count in self._places()]
-        self.readings += [one.read(clock, limit_s=LONGEST_S / len(self._probers)) for one in self._probers]
+        self._read(clock, LONGEST_S)
         keep_probes(folder, self.readings)
+
+    def probe_in_gap(self, clock: Clock) -> None:
+        """In a thread of its own, while the engines have nothing to do; kept with the next probe."""
+        if self._probers:
+            threading.Thread(target=self._read, args=(clock, _GAP_S), daemon=True).start()
+
+    def _read(self, clock: Clock, limit_s: float) -> None:
+        self.readings += [one.read(clock, limit_s=limit_s / len(self._probers)) for one in self._probers]
 
     def _places(self) -> list[tuple[str, int]]:
         """Devices, and numbers of threads that the survey has probed too, so that they can be compared."""

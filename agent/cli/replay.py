@@ -134,6 +134,8 @@ async def _replay(
         def observe(event: Event | ScenarioStarted) -> None:
             if isinstance(event, ScenarioStarted):
                 display.announce(event.scenario)
+                if session.turns:
+                    gathered.probe_in_gap(clock)
             else:
                 session.observe(event)
                 display.observe(event)
