@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from agent.audio.playout import OutputTrack, Playback, StartBuffer
@@ -27,6 +28,7 @@ from agent.llm.protocol import Message
 from agent.settings import Settings
 from agent.speaking import Speaking
 from agent.thinking import Thinking, ThoughtPhrase
+from agent.worker import once
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock, seconds
 from profiling.trace.timeline import Turn
@@ -95,9 +97,11 @@ class Conversation:
         return self._history.messages()
 
     async def run(self, packets: AsyncIterator[Packet]) -> None:
-        """Hold the conversation until the packets end and the last reply has been heard. Every turn that was opened is
-        closed, however it ends. Raises what `observe` raised."""
+        """Hold the conversation until the packets end and the last reply has been heard; the first packet is asked for
+        when the engines are ready. Every turn that was opened is closed, however it ends. Raises what `observe`
+        raised."""
         try:
+            await self._forget_earlier()
             async for event in self._listener.listen(packets):
                 match event:
                     case Started(turn, heard_ns):
@@ -121,6 +125,19 @@ class Conversation:
             await self._stop()
         if self._observer_failed:
             raise self._observer_failed
+
+    async def _forget_earlier(self) -> None:
+        """Bring the KV cache back to what every conversation begins with: words that an earlier one left there, if they
+        came again, would cost a turn no prefill."""
+        job = self._engines.workers.llm.submit(
+            "llm.prefill",
+            once(lambda should_stop: self._engines.llm.prefill(self._history.opening(), should_stop=should_stop)),
+        )
+        try:
+            with suppress(Exception):  # the first prompt meets what is wrong with the engine, and its turn tells it
+                await job.result()
+        finally:
+            job.cancel()
 
     def _tell(self, event: Event) -> None:
         """Whoever watches may fail (a full disk); that is no engine's failure, and the turn at hand still ends in

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from agent import devices, models
 from agent.asr.nemotron_choices import right_context
 from agent.errors import TurnscopeError
+from agent.llm.http_address import looks_like_address, split_address
 from agent.settings import Settings
 
 VAD_MODEL, SMART_TURN_MODEL = "silero-vad", "smart-turn-v3.2"
@@ -102,9 +103,12 @@ def _filled(section: M, **values: Any) -> M:
 
 
 def choose(settings: Settings) -> Choice:
-    """What the settings (with a model for every stage) name. Raises TurnscopeError for what no engine can run."""
+    """What the settings (with a model for every stage) name. Raises TurnscopeError for what no engine can run; of an
+    address, its sentence shows nothing that may be secret."""
     asr, llm, tts = str(settings.asr.model), str(settings.llm.model), str(settings.tts.model)
-    by_url = llm.lower().startswith(("http://", "https://"))
+    by_url = _is_address(llm)
+    if by_url:
+        split_address(llm)
     asr_path = _path("asr", asr, "the path of a .nemo file")
     llm_path = None if by_url else _path("llm", llm, "the path of a GGUF file, or a server's URL (http://HOST:PORT/v1)")
     tts_path = _path("tts", tts, "the path of a folder with a VoxCPM2 checkpoint")
@@ -163,10 +167,16 @@ def _path(stage: str, model: str, else_give: str) -> Path | None:
     known = [row.name for row in models.list_models() if row.stage == stage]
     if model in known:
         return None
-    if os.sep in model or Path(model).suffix in (".nemo", ".gguf") or Path(model).exists():
+    if os.sep in model or Path(model).suffix in (".nemo", ".gguf") or os.path.lexists(model):
         return Path(model)
     what = {"asr": "recogniser", "llm": "language model", "tts": "voice"}[stage]
     raise TurnscopeError(f"There is no {what} {model!r}: choose {' or '.join(known)}, or give {else_give}.")
+
+
+def _is_address(model: str) -> bool:
+    """Of a server, well formed or not; what may be a file is none."""
+    may_be_a_file = "://" not in model and (model.endswith(".gguf") or os.path.lexists(model))
+    return looks_like_address(model) and not may_be_a_file
 
 
 def _require_chunk(kind: AsrKind, chunk_ms: int) -> None:

@@ -4,7 +4,9 @@ The model libraries take seconds to import, which commands that need no engine d
 its engine is made.
 """
 
+import stat
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from agent import devices, models
 from agent.asr.protocol import AsrEngine
@@ -83,14 +85,28 @@ def _require_files(settings: Settings, choice: Choice) -> None:
             f"The models {' and '.join(failures)} are not on this machine, or damaged: run `turnscope models fetch "
             f"{' '.join(failures)}`."
         )
-    for path in (
-        choice.asr_path,
-        choice.llm_path,
-        choice.tts_path,
-        settings.llm.draft if choice.llm == "llama" else None,
-    ):
-        if path is not None and not path.exists():
-            raise TurnscopeError(f"There is no {path}: give the path of a model that is there.")
+    files = {
+        "a .nemo file": choice.asr_path,
+        "a GGUF file": choice.llm_path,
+        "the GGUF file of what drafts": settings.llm.draft if choice.llm == "llama" else None,
+    }
+    for what, path in files.items():
+        if path is not None and not stat.S_ISREG(_mode(path, what)):
+            raise TurnscopeError(f"{path} is no file: give the path of {what}.")
+    folder = "a folder with a VoxCPM2 checkpoint"
+    if choice.tts_path is not None and not stat.S_ISDIR(_mode(choice.tts_path, folder)):
+        raise TurnscopeError(f"{choice.tts_path} is no folder: give the path of {folder}.")
+
+
+def _mode(path: Path, what: str) -> int:
+    """Which kind of file it is."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError as error:
+        raise TurnscopeError(f"There is no {path}: give the path of {what}.") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise TurnscopeError(f"{path} cannot be read ({reason}): give the path of {what}.") from error
 
 
 def _require_room(settings: LlmSettings, llm: LlmEngine, opening: Sequence[Message]) -> None:
@@ -99,6 +115,12 @@ def _require_room(settings: LlmSettings, llm: LlmEngine, opening: Sequence[Messa
     begins = llm.prompt_tokens(opening)
     if begins + thought + settings.max_tokens + SPARE_TOKENS <= llm.context_tokens:
         return
+    if begins + SPARE_TOKENS >= llm.context_tokens:
+        raise TurnscopeError(
+            f"The start of every conversation takes {begins} tokens and tags up to {SPARE_TOKENS}, which leaves no "
+            f"room for a reply in the context of {llm.context_tokens} tokens: raise llm.context_tokens as far as the "
+            "model allows, or shorten llm.system_prompt."
+        )
     lower = "--thinking or --max-tokens" if thought else "--max-tokens"
     raise TurnscopeError(
         f"A reply of {settings.max_tokens} tokens {f'after a thought of {thought} tokens ' if thought else ''}does not "

@@ -57,14 +57,14 @@ class _Played:
 
 
 class ScenarioPlayer:
-    """The scenario's user: speaks each utterance when its time has come. Feed it the conversation's events."""
+    """The scenario's user: speaks each utterance when its time has come. Feed it the conversation's events. Its time
+    begins when the first packet is asked for."""
 
-    def __init__(self, scenario: Scenario, clock: Clock, capture: SampleClock, start_sample: int = 0):
+    def __init__(self, scenario: Scenario, clock: Clock, capture: SampleClock):
         self._scenario = scenario
         self._clock = clock
         self._capture = capture
-        self._next = start_sample
-        self._origin = start_sample
+        self._next = self._origin = 0
         self._waiting = list(scenario.utterances)
         self._played: list[_Played] = []
         self._open_turns: set[int] = set()
@@ -72,11 +72,6 @@ class ScenarioPlayer:
         self._last_end: int | None = None  # of a turn since the last utterance began
         self._last_speech_end = 0
         self.turns = 0
-
-    @property
-    def end_sample(self) -> int:
-        """The first sample that has not been played."""
-        return self._next
 
     def observe(self, event: Event) -> None:
         match event:
@@ -102,6 +97,8 @@ class ScenarioPlayer:
 
     async def packets(self) -> AsyncIterator[Packet]:
         """Packets of 20 ms, each at the moment when its last sample has been captured."""
+        now = self._capture.sample_at(self._clock.now_ns())
+        self._next = self._origin = now + -now % PACKET_SAMPLES
         while not self._over():
             await sleep_until(self._clock, self._capture.ns_of(self._next + PACKET_SAMPLES))
             self._schedule()
@@ -170,10 +167,10 @@ async def replay(
     origin_ns = clock.now_ns()
     capture = SampleClock(origin_ns, CAPTURE_RATE_HZ)
     track = OutputTrack(SampleClock(origin_ns, engines.tts.sample_rate))
+    sides = _Sides(track, recorder) if recorder else None
     turns: dict[str, int] = {}
-    start_sample = 0
     for scenario in scenarios:
-        player = ScenarioPlayer(scenario, clock, capture, start_sample)
+        player = ScenarioPlayer(scenario, clock, capture)
 
         def tell(event: Event, player: ScenarioPlayer = player) -> None:
             player.observe(event)
@@ -182,34 +179,40 @@ async def replay(
         observe(ScenarioStarted(scenario))
         conversation = Conversation(engines, settings, clock, capture, track, tell, player.true_speech_end)
         try:
-            await conversation.run(_recorded(player.packets(), track, recorder))
+            await conversation.run(_recorded(player.packets(), sides) if sides else player.packets())
         finally:
-            if recorder:
-                _record_rest(track, recorder, player.end_sample, capture.sample_at(clock.now_ns()))
+            if sides:
+                sides.fill(capture.sample_at(clock.now_ns()))
         turns[scenario.name] = turns.get(scenario.name, 0) + player.turns
-        start_sample = capture.sample_at(clock.now_ns())
-        start_sample += -start_sample % PACKET_SAMPLES
     return turns
 
 
-async def _recorded(
-    packets: AsyncIterator[Packet], track: OutputTrack, recorder: Recorder | None
-) -> AsyncIterator[Packet]:
+async def _recorded(packets: AsyncIterator[Packet], sides: "_Sides") -> AsyncIterator[Packet]:
     async for packet in packets:
-        if recorder:
-            recorder.record(packet.samples, _agent_side(track, packet.start_sample, packet.end_sample))
+        sides.add(packet)
         yield packet
 
 
-def _record_rest(track: OutputTrack, recorder: Recorder, start: int, end: int) -> None:
-    """What was played after the last packet."""
-    end += -(end - start) % PACKET_SAMPLES
-    if end > start:
-        recorder.record(np.zeros(end - start, np.float32), _agent_side(track, start, end))
+class _Sides:
+    """Gives a recorder both sides without a gap, from the first packet on."""
 
+    def __init__(self, track: OutputTrack, recorder: Recorder):
+        self._track = track
+        self._recorder = recorder
+        self._end: int | None = None
 
-def _agent_side(track: OutputTrack, start: int, end: int) -> NDArray[np.float32]:
-    """The track's samples over the times of the capture's samples `start` to `end`."""
-    rate_hz = track.clock.rate_hz
-    first, last = start * rate_hz // CAPTURE_RATE_HZ, end * rate_hz // CAPTURE_RATE_HZ
-    return track.read(first, last - first)
+    def add(self, packet: Packet) -> None:
+        """What the user said, after silence if there is a gap before it, and what the agent said meanwhile."""
+        self.fill(packet.start_sample)
+        self._record(packet.start_sample, packet.samples)
+
+    def fill(self, until: int) -> None:
+        """The user was silent until there, in whole packets."""
+        if self._end is not None and (missing := until - self._end) > 0:
+            self._record(self._end, np.zeros(missing + -missing % PACKET_SAMPLES, np.float32))
+
+    def _record(self, start: int, user: NDArray[np.float32]) -> None:
+        self._end = start + len(user)
+        rate_hz = self._track.clock.rate_hz
+        first, last = start * rate_hz // CAPTURE_RATE_HZ, self._end * rate_hz // CAPTURE_RATE_HZ
+        self._recorder.record(user, self._track.read(first, last - first))

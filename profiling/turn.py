@@ -3,7 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
+from operator import sub
 from statistics import median
+from typing import cast
 
 from profiling.critical_path import critical_path
 from profiling.trace import vocabulary as v
@@ -17,14 +20,14 @@ SYNTHESIS = (Stage.TTS_SETUP, Stage.TTS_FIRST_PATCH, Stage.TTS_PATCHES)
 
 @dataclass(frozen=True)
 class TurnFacts:
-    """None is a figure that the turn's timeline does not hold.
+    """None is a figure that the turn's timeline does not hold, or does not tell well enough.
 
     `asr_encoded_ratio`: seconds of audio encoded per second of speech. `llm_tokens_per_s`: visible tokens over the
-    time inside their own decode steps. `tts_setup_ns`: before the first phrase's first patch. `tts_real_time_factor`:
-    seconds of synthesis (set-up included) per second of audio. `asr_final_after_s`: end of speech to final transcript.
-    `llm_weight_bytes`: read per token; `llm_kv_bytes`: the most read for one. `asr_parts_ns` are sums over the turn,
-    `tts_setup_parts_ns` those of the first phrase, `tts_patch_parts_ns` medians over the later patches, or over the
-    first ones where there are no others; they are empty where unknown.
+    time inside their own decode steps (`_per_second`). `tts_setup_ns`: before the first phrase's first patch.
+    `tts_real_time_factor`: seconds of synthesis (set-up included) per second of audio. `asr_final_after_s`: end of
+    speech to final transcript. `llm_weight_bytes`: read per token; `llm_kv_bytes`: the most read for one.
+    `asr_parts_ns` are sums over the turn, `tts_setup_parts_ns` those of the first phrase, `tts_patch_parts_ns` medians
+    over the later patches, or over the first ones where there are no others; they are empty where unknown.
     """
 
     asr_chunk_s: float | None
@@ -81,7 +84,7 @@ def turn_facts(turn: Turn) -> TurnFacts:
         llm_evaluated_tokens=described(turn, v.LLM, v.LLM_EVALUATED_TOKENS),
         llm_output_tokens=described(turn, v.LLM, v.OUTPUT_TOKENS),
         llm_unspoken_tokens=described(turn, v.LLM, v.UNSPOKEN_TOKENS),
-        llm_tokens_per_s=_ratio(len(decoded) * 1e9, sum(decoded)),
+        llm_tokens_per_s=_per_second(decoded),
         llm_weight_bytes=described(turn, v.LLM, v.LLM_WEIGHT_BYTES),
         llm_kv_bytes=_last_kv_bytes(turn),
         llm_drafted_tokens=described(turn, v.LLM, v.LLM_DRAFTED_TOKENS),
@@ -109,15 +112,15 @@ def counts(turn: Turn) -> bool:
 
 def described(turn: Turn, group: str, key: str) -> float | None:
     """A figure of a group's span, summed over the phrases where the group has one span per phrase."""
-    values = [_number(attributes.get(key)) for (name, _), attributes in turn.groups.items() if name == group]
-    known = [value for value in values if value is not None]
+    told = [attributes[key] for (name, _), attributes in turn.groups.items() if name == group and key in attributes]
+    known = [number for value in told if (number := _number(value)) is not None]
     return sum(known) if known else None
 
 
 def loop_ns(step: Step) -> list[int] | None:
     """How long each pass of the step's loop (a token, a patch) took; None when the step did not record them."""
     starts, ends = _times(step.attributes.get(v.START_TIMES_NS)), _times(step.attributes.get(v.END_TIMES_NS))
-    return [end - start for start, end in zip(starts, ends, strict=False)] if starts and ends else None
+    return list(map(sub, ends, starts)) if starts and ends else None
 
 
 def _by_part(steps: Sequence[Step], name: str) -> dict[str, list[int]]:
@@ -146,7 +149,9 @@ def _median_forwards(steps: Sequence[Step]) -> float | None:
     return median(known) if known else None
 
 
-def _times(value: Attribute | None) -> list[int]:
+def _times(value: Attribute | None) -> Sequence[int]:
+    if isinstance(value, tuple) and set(map(type, value)) == {int}:
+        return cast(tuple[int, ...], value)
     return [time for time in value if isinstance(time, int)] if isinstance(value, Sequence) else []
 
 
@@ -154,6 +159,14 @@ def _number(value: Attribute | None) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if math.isfinite(value) else None
+
+
+def _per_second(passes_ns: Sequence[int]) -> float | None:
+    """Passes over their time. A pass that took none came together with the one before, or was there before it was
+    waited for: the first ones are not counted, and where more than a tenth of the others are such, None."""
+    later = list(dropwhile(lambda ns: ns <= 0, passes_ns))
+    untimed = sum(ns <= 0 for ns in later)
+    return None if 10 * untimed > len(later) else _ratio(len(later) * 1e9, sum(later))
 
 
 def _ratio(numerator: float | None, denominator: float | None) -> float | None:

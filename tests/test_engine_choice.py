@@ -98,6 +98,34 @@ def test_files_folders_and_servers_choose_their_engine(machine, tmp_path: Path) 
         assert (choice.asr, choice.llm, choice.tts, choice.llm_path) == ("moonshine", "http", "piper", None)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "user:s3cret@host:80/v1",
+        "ftp://x/v1",
+        "ftp://me:s3cret@x/v1",
+        "http://host/v1?key=s3cret",
+        "http://me:s3cret@host/v1",
+        "localhost:8000/v1",
+        "HOST:1",
+        "[::1]:80",
+    ],
+)
+def test_an_address_that_is_none_is_no_file_and_shows_no_secret(machine, url: str) -> None:
+    machine(0)
+    with pytest.raises(TurnscopeError, match=r"address of a server.*give http|of a server holds no name") as refusal:
+        choose(with_models(load(flags=flags(llm=url))))
+    assert "s3cret" not in str(refusal.value)
+
+
+def test_a_file_may_be_called_like_an_address(machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "q4@home").touch()
+    for name in ("q4@home", "absent@home.gguf", str(tmp_path / "a@b.gguf")):
+        assert choose(with_models(load(flags=flags(llm=name)))).llm_path == Path(name)
+
+
 def test_a_folder_that_is_called_like_a_model_does_not_take_its_place(
     machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

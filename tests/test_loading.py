@@ -1,5 +1,6 @@
 """What loading hands to each engine and on which thread, and what it refuses before it has taken long."""
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -64,8 +65,9 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Recorded]
     monkeypatch.setattr(engine_choice, "llama_offloads", lambda: True)
     monkeypatch.setattr(devices, "cuda_devices", lambda: 2)
     monkeypatch.setattr(devices, "torch_knows_cuda", lambda: True)
-    for file in FILES.values():
+    for file in ("a.nemo", "b.gguf"):
         (tmp_path / file).touch()
+    (tmp_path / FILES["tts"]).mkdir()
     return Recorded.made
 
 
@@ -187,7 +189,7 @@ def test_the_threads_end_when_loading_fails(made: dict[str, Recorded], monkeypat
     del made
     before = set(threading.enumerate())
     monkeypatch.setattr(Recorded, "opening_tokens", 5000)
-    with pytest.raises(TurnscopeError, match="does not fit"):
+    with pytest.raises(TurnscopeError, match="leaves no room"):
         loaded()
     for thread in set(threading.enumerate()) - before:
         thread.join(5)
@@ -226,6 +228,55 @@ def test_a_path_that_leads_nowhere_is_named_before_anything_is_loaded(
     with pytest.raises(TurnscopeError, match=r"absent\.gguf"):
         loaded(engines="gpu", **given)
     assert not made
+
+
+def odd_paths(folder: Path) -> dict[str, Path]:
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to("loop")
+    return {
+        "folder": folder,
+        "device": Path("/dev/zero"),
+        "pipe": folder / "pipe",
+        "loop": folder / "loop",
+        "file": folder / "b.gguf",
+        "long": folder / ("x" * 300),
+        "within a file": folder / "b.gguf" / "a",
+    }
+
+
+@pytest.mark.parametrize("stage", ["asr", "llm", "draft", "tts"])
+def test_a_path_to_something_else_is_told_as_what_it_is(made: dict[str, Recorded], tmp_path: Path, stage: str) -> None:
+    wrong = {
+        "loop": "cannot be read (Too many levels of symbolic links): give the path of",
+        "long": "cannot be read (File name too long): give the path of",
+        "within a file": "cannot be read (Not a directory): give the path of",
+    }
+    if stage == "tts":
+        wrong |= dict.fromkeys(("file", "device", "pipe"), "is no folder: give the path of a folder with a VoxCPM2")
+    else:
+        wrong |= dict.fromkeys(("folder", "device", "pipe"), "is no file: give the path of")
+    paths = odd_paths(tmp_path)
+    for kind, words in wrong.items():
+        given = {"llm": {"draft": str(paths[kind])}} if stage == "draft" else {stage: {"model": str(paths[kind])}}
+        with pytest.raises(TurnscopeError) as raised:
+            loaded(engines="gpu", **given)
+        assert str(raised.value).startswith(f"{paths[kind]} {words}"), raised.value
+    assert not made
+
+
+def test_a_context_that_does_not_even_hold_the_opening(made: dict[str, Recorded]) -> None:
+    """Nothing that shortens the reply helps then; 300 tokens and 32 for tags are taken."""
+    Recorded.context_tokens, usual = 332, Recorded.context_tokens
+    try:
+        with pytest.raises(TurnscopeError) as raised:
+            loaded(llm={"max_tokens": 1})
+        told = str(raised.value)
+        assert "takes 300 tokens" in told and "raise llm.context_tokens" in told and "llm.system_prompt" in told
+        assert "--max-tokens" not in told
+        Recorded.context_tokens = 333
+        loaded(llm={"max_tokens": 1})
+    finally:
+        Recorded.context_tokens = usual
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ with quiet():
     from nemo.collections.asr.models import ASRModel, EncDecRNNTBPEModel
     from nemo.collections.asr.modules import AudioToMelSpectrogramPreprocessor, ConformerEncoder
     from nemo.collections.asr.parts.submodules.rnnt_decoding import RNNTBPEDecoding
+    from nemo.core.connectors.save_restore_connector import SaveRestoreConnector
     from nemo.utils import logging as nemo_logging
     from nemo.utils.model_utils import import_class_by_path
 
@@ -19,6 +20,7 @@ __all__ = [
     "ConformerEncoder",
     "EncDecRNNTBPEModel",
     "RNNTBPEDecoding",
+    "SaveRestoreConnector",
     "import_class_by_path",
     "quiet",
 ]

@@ -38,7 +38,7 @@ def full_size(only: tuple[str, ...] | None, device: str, quick: bool, json_path:
     """Run the three big engines at full size with random weights and compare measured with predicted time.
 
     Speed depends on shapes, not on what the weights say, so this needs no download: first each engine alone, then one
-    scripted turn through all three. The files (14 GB) are made once and stay in the user's cache.
+    scripted turn through all three. The files (16 GB) are made once and stay in the user's cache.
     """
     from agent.experiments.full_size import effort, table
     from agent.experiments.full_size.experiment import PHASES, Experiment, Plan
@@ -54,6 +54,7 @@ def full_size(only: tuple[str, ...] | None, device: str, quick: bool, json_path:
     told = list(experiment.notes)
     for sentence in told:
         consoles.note(notes, sentence)
+    experiment.require_room()
     minutes = max(1, round(experiment.expected_s / 60))
     notes.print(f"This takes about {minutes} minutes on {experiment.place}.", highlight=False)
     with notes.status("Starting …") as status:

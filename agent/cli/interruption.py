@@ -7,6 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
+
+from agent import temporary
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -45,7 +48,7 @@ def leave(code: int) -> None:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
-        os._exit(code)
+        _end(code)
     sys.exit(code)
 
 
@@ -58,4 +61,10 @@ def _on_sigterm(number: int, frame: FrameType | None) -> None:
 def _leave(number: int, frame: FrameType | None) -> None:
     with suppress(OSError):
         os.write(2, b"\x1b[?25h\n" if os.isatty(2) else b"")  # the progress line had hidden the cursor
-    os._exit(TERMINATED if number == signal.SIGTERM else INTERRUPTED)
+    _end(TERMINATED if number == signal.SIGTERM else INTERRUPTED)
+
+
+def _end(code: int) -> NoReturn:
+    """Without a word to the other threads: what they have put into temporary folders is removed here."""
+    temporary.remove_all()
+    os._exit(code)

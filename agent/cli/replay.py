@@ -19,7 +19,7 @@ from agent.cli import consoles
 from agent.cli.explaining import explanation_of
 from agent.cli.gathering import Gathered, gather
 from agent.cli.interruption import ending_at_once
-from agent.cli.live import LiveDisplay
+from agent.cli.live import LiveDisplay, printable
 from agent.cli.pipeline_options import notes as engine_sentences
 from agent.cli.pipeline_options import pipeline_options, settings_of
 from agent.cli.session import ConversationRecording, Session
@@ -152,8 +152,9 @@ def _who_talks(engines: Engines, places: Places) -> str:
         return f" on {_PLACES.get(place, place)}" if on_a_gpu and place else ""
 
     return (
-        f"Hearing with {engines.asr.model}{on(places.asr)}, thinking with {engines.llm.model}{on(places.llm)}, "
-        f"speaking with {engines.tts.model}{on(places.tts)}."
+        f"Hearing with {printable(engines.asr.model)}{on(places.asr)}, "
+        f"thinking with {printable(engines.llm.model)}{on(places.llm)}, "
+        f"speaking with {printable(engines.tts.model)}{on(places.tts)}."
     )
 
 
@@ -195,7 +196,9 @@ def _collector(url: str) -> "Collector":
 
 def _command() -> str:
     """How this program was called, as one would type it again."""
-    return "turnscope" if shutil.which("turnscope") else sys.argv[0]
+    if shutil.which("turnscope"):
+        return "turnscope"
+    return "python -m agent.cli" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
 
 
 def _run_name(scenarios: Sequence[Scenario]) -> str:

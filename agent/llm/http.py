@@ -5,8 +5,9 @@ from contextlib import closing
 from pathlib import PurePosixPath
 from typing import Literal
 
+from agent.llm.http_address import one_line
 from agent.llm.http_chunk import Chunk, Figures
-from agent.llm.http_errors import ContextOverflow, only_thought
+from agent.llm.http_errors import ContextOverflow, only_thought, said_nothing
 from agent.llm.http_reply import HttpReply
 from agent.llm.http_request import GRACE_TOKENS, PromptEstimate, chat_body, refused_field
 from agent.llm.http_server import Refused, Server
@@ -29,13 +30,14 @@ class HttpLlmEngine:
 
     `context_tokens` counts where the server does not tell its own, or tells more; without either it is 4096, and it
     shrinks to what fits once the server refused a conversation. `temperature` 0 asks for the likeliest token. Raises
-    TurnscopeError when there is no such server or model. The server may send nothing for `timeout_s` at most.
+    TurnscopeError when there is no such server or model. The server may send nothing of its answer for `timeout_s` at
+    most.
 
     **What the times cover** is what is seen from here, the network included. `Prefill` lasts from the request, its
     connection included, to the first event that carries a token; its counts are None where the server tells them only
-    at the end. A token lasts from the event before it to its own (see `HttpReply` for events of several tokens); the
-    tokens of the first event take no time. The server's own times, token counts and accepted drafts come with
-    `Finished.attributes`, where it gives them.
+    at the end. A token lasts from the event before it to its own (see `HttpReply` for events of several tokens, and for
+    those that come together); the tokens of the first event take no time. The server's own times, token counts and
+    accepted drafts come with `Finished.attributes`, where it gives them.
 
     **Thinking.** The server is told whether to think, and the budget, by the parameters of vLLM and llama-server: a
     closing tag cannot be injected from here. A thought that goes on for GRACE_TOKENS beyond the budget all the same,
@@ -132,13 +134,15 @@ class HttpLlmEngine:
         def end_of_thought(_: Figures, start_ns: int, end_ns: int) -> Token:
             return Token("", True, start_ns, end_ns)
 
-        replies.append(HttpReply(max_tokens=max_tokens))
+        replies.append(HttpReply(max_tokens=max_tokens, thinking_tokens=thinking_tokens))
         reason = yield from self._request(replies[0], messages, thinking_tokens, max_tokens, should_stop, prefill)
         if replies[0].thought and not replies[0].said and thinking_tokens > 0:
             replies.append(HttpReply(max_tokens=max_tokens))
             reason = yield from self._request(replies[1], messages, 0, max_tokens, should_stop, end_of_thought)
         if replies[-1].thought and not replies[-1].said:
             raise only_thought(self._server.url, sum(reply.thought for reply in replies))
+        if not replies[-1].said:
+            raise said_nothing(self._server.url, replies[-1].finish_reason)
         return reason
 
     def _request(
@@ -163,7 +167,7 @@ class HttpLlmEngine:
                     begun = True
                     yield opening(reply.figures, start_ns, end_ns)
                 yield from tokens
-                if reply.finish_reason is None and _is_too_long(reply, thinking_tokens, max_tokens):
+                if reply.cut or (reply.finish_reason is None and _is_too_long(reply, thinking_tokens, max_tokens)):
                     cut = True
                     break
                 if begun:
@@ -215,4 +219,4 @@ def _attributes(replies: Sequence[HttpReply]) -> dict[str, Attribute]:
 
 def _displayed(name: str) -> str:
     """llama_cpp.server names a model by the path of its file."""
-    return PurePosixPath(name).stem if name.endswith(".gguf") else name
+    return one_line(PurePosixPath(name).stem if name.endswith(".gguf") else name) or "a model without a name"

@@ -1,6 +1,5 @@
 """One event of a streamed chat completion, and what a server says in it about its own work."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -9,6 +8,8 @@ from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Attribute
 
 _PROMPT = ("prompt_tokens", "cached_tokens", "evaluated_tokens")
+_DRAFTS = ("drafted_tokens", "accepted_tokens")
+_MOST_TOKENS, _MOST_S = 1 << 24, 24 * 3600.0  # what says more is not believed
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,8 @@ class Figures:
 
     From `usage` (OpenAI; vLLM also in every event, and cached tokens with --enable-prompt-tokens-details), `timings`
     (llama-server) and `metrics` (vLLM with --enable-per-request-metrics). Prefill is the server's time from taking up
-    the request to its first token, decode from there to the last; neither contains its queue or the network.
+    the request to its first token, decode from there to the last; neither contains its queue or the network. Counts
+    that cannot be true together are None.
     """
 
     prompt_tokens: int | None = None
@@ -32,16 +34,30 @@ class Figures:
 
     def updated(self, later: "Figures") -> "Figures":
         """What is known after another event: its own figures, and these where it has none. Of prompt, cached and
-        evaluated tokens two give the third."""
+        evaluated tokens two give the third; none of them is known when one event says of them what cannot be."""
         known: dict[str, Any] = vars(self) | {name: value for name, value in vars(later).items() if value is not None}
         prompt, cached, evaluated = (known[name] for name in _PROMPT)
-        if prompt is None and cached is not None and evaluated is not None:
+        if not _are_possible(*(getattr(later, name) for name in _PROMPT)) or (
+            prompt is not None and max(cached or 0, evaluated or 0) > prompt
+        ):
+            known |= dict.fromkeys(_PROMPT)
+        elif prompt is None and cached is not None and evaluated is not None:
             known["prompt_tokens"] = cached + evaluated
         elif prompt is not None and cached is None and evaluated is not None:
-            known["cached_tokens"] = max(0, prompt - evaluated)
+            known["cached_tokens"] = prompt - evaluated
         elif prompt is not None and cached is not None:
-            known["evaluated_tokens"] = max(0, prompt - cached)
+            known["evaluated_tokens"] = prompt - cached
+        if known["drafted_tokens"] is not None and (known["accepted_tokens"] or 0) > known["drafted_tokens"]:
+            known |= dict.fromkeys(_DRAFTS)
         return Figures(**known)
+
+    def of_output(self, *, least: int, most: int) -> "Figures":
+        """Without counts of the output that cannot be: of it came `least` tokens, and at most `most` were allowed."""
+        if self.output_tokens is not None and not least <= self.output_tokens <= most:
+            return replace(self, output_tokens=None, thought_tokens=None)
+        if (self.thought_tokens or 0) > (most if self.output_tokens is None else self.output_tokens):
+            return replace(self, thought_tokens=None)
+        return self
 
     def then(self, following: "Figures") -> "Figures":
         """Of two requests for one reply: the prompt is the first one's, work and output are both's, and what only one
@@ -75,15 +91,17 @@ _NOTHING = Figures()
 @dataclass(frozen=True)
 class Chunk:
     """What an event adds to the reply: visible text (thought between tags included), thought that the server keeps
-    apart, and why generation ended, in the event in which it does."""
+    apart, and why generation ended, in the event in which it does. `waited` says that it was waited for: another was
+    there already, so that when it came is not known."""
 
     content: str
     thought: str
     finish_reason: str | None
     figures: Figures
+    waited: bool = True
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> "Chunk":
+    def of(cls, data: Mapping[str, Any], *, waited: bool = True) -> "Chunk":
         """Read an event's JSON object; parts that are absent or of an unexpected type say nothing."""
         choices = data.get("choices")
         choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
@@ -94,7 +112,12 @@ class Chunk:
             thought=_text(delta, "reasoning_content") or _text(delta, "reasoning"),
             finish_reason=finish_reason if isinstance(finish_reason, str) else None,
             figures=_figures(data),
+            waited=waited,
         )
+
+    def goes_beyond(self, output_tokens: int) -> bool:
+        """Whether it brings anything of the reply, after an event that counted so many tokens."""
+        return bool(self.content or self.thought) or (self.figures.output_tokens or 0) > output_tokens
 
 
 def _figures(data: Mapping[str, Any]) -> Figures:
@@ -123,20 +146,32 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _text(delta: Mapping[str, Any], key: str) -> str:
+    """A text, or those of a list of parts."""
     value = delta.get(key)
-    return value if isinstance(value, str) else ""
+    parts = [mapping(part).get("text") for part in value] if isinstance(value, list) else [value]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def token_count(value: Any) -> int | None:
+    """A number of tokens that a model may have to do with."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else None
 
 
 def _count(of: Mapping[str, Any], key: str) -> int | None:
-    value = of.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return token_count(of.get(key))
 
 
 def _seconds(of: Mapping[str, Any], key: str) -> float | None:
+    """Of milliseconds."""
     value = of.get(key)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1000 * _MOST_S:
         return None
     return value / 1000
+
+
+def _are_possible(prompt: int | None, cached: int | None, evaluated: int | None) -> bool:
+    """Whether the counts of one event agree, where it has all three."""
+    return prompt is None or cached is None or evaluated is None or cached + evaluated == prompt
 
 
 def _first(*values: Any) -> Any:

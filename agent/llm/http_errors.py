@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 
 from agent.errors import TurnscopeError
-from agent.llm.http_told import Told, one_line
-from agent.llm.sse import NoConnection
-
-MODEL_SETTING, KEY_SETTING = "TURNSCOPE_LLM__SERVER_MODEL", "TURNSCOPE_LLM__API_KEY"
+from agent.llm.http_address import KEY_SETTING, MODEL_SETTING, one_line
+from agent.llm.http_told import Told
+from agent.llm.sse import NoConnection, NoTls
 
 
 class ContextOverflow(TurnscopeError):
@@ -22,7 +21,7 @@ def broken(url: str, error: Exception, timeout_s: float) -> TurnscopeError:
             f"The certificate of {url} is not valid here ({error.verify_message}): correct the address, or name the "
             "file of its authority in SSL_CERT_FILE."
         )
-    if isinstance(error, ssl.SSLError):
+    if isinstance(error, NoTls | ssl.SSLError):
         return TurnscopeError(f"{url} does not speak TLS ({one_line(str(error))}): try http:// instead of https://.")
     if isinstance(error, NoConnection):
         return TurnscopeError(f"No connection to {url} ({error}): start the server, or correct the address.")
@@ -39,6 +38,12 @@ def silent(url: str, timeout_s: float) -> TurnscopeError:
     )
 
 
+def wordless_for(url: str, timeout_s: float) -> TurnscopeError:
+    return TurnscopeError(
+        f"{url} sent nothing of its reply for {timeout_s:g} s: it is overloaded, or stuck; look at its log."
+    )
+
+
 def ended_early(url: str, *, begun: bool) -> TurnscopeError:
     """The stream ended without a reason."""
     when = "in the middle of a reply" if begun else "before its reply began"
@@ -52,7 +57,7 @@ def foreign(url: str, sent: str) -> TurnscopeError:
     )
 
 
-def refused(url: str, status: int, told: Told, *, location: str | None, has_key: bool) -> TurnscopeError:
+def refused(url: str, status: int, told: Told, *, location: str, has_key: bool) -> TurnscopeError:
     """An answer with another status than 200."""
     said = _quoted(told)
     if status in (401, 403):
@@ -94,12 +99,22 @@ def only_thought(url: str, tokens: int) -> TurnscopeError:
     )
 
 
+def said_nothing(url: str, finish_reason: str | None) -> TurnscopeError:
+    """The reply is over, and there was no word in it."""
+    if finish_reason == "content_filter":
+        return TurnscopeError(
+            f"The content filter of {url} withheld the reply: say it otherwise, or switch it off there."
+        )
+    why = "it was cut off" if finish_reason is None else f"finish_reason {one_line(finish_reason)!r}"
+    return TurnscopeError(f"The reply of {url} has no word in it ({why}): look at the server's log, or ask otherwise.")
+
+
 def no_model(url: str) -> TurnscopeError:
     return TurnscopeError(f"{url} serves no model: load one into the server.")
 
 
 def which_model(url: str, wanted: str | None, served: Sequence[str]) -> TurnscopeError:
-    names = ", ".join(served[:12]) + (", ..." if len(served) > 12 else "")
+    names = ", ".join(map(one_line, served[:12])) + (", ..." if len(served) > 12 else "")
     if wanted is None:
         return TurnscopeError(f"{url} serves several models ({names}): choose one with {MODEL_SETTING}.")
     return TurnscopeError(f"{url} does not serve the model {wanted!r}: set {MODEL_SETTING} to one of {names}.")

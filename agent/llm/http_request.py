@@ -27,6 +27,11 @@ _TOKENS_PER_MESSAGE = 6
 _MARGIN = 1.05
 
 
+def allowed_tokens(max_tokens: int, thinking_tokens: int) -> int:
+    """What a server may generate for `max_tokens` visible ones."""
+    return max_tokens + (thinking_tokens + GRACE_TOKENS if thinking_tokens > 0 else 0)
+
+
 def chat_body(
     model: str,
     messages: Sequence[Message],
@@ -54,11 +59,10 @@ def chat_body(
     }
     if thinking_tokens > 0:
         optional |= {"thinking_token_budget": thinking_tokens, "thinking_budget_tokens": thinking_tokens}
-        max_tokens += thinking_tokens + GRACE_TOKENS
     return {
         "model": model,
         "messages": [{"role": message.role, "content": message.content} for message in messages],
-        "max_tokens": max_tokens,
+        "max_tokens": allowed_tokens(max_tokens, thinking_tokens),
         "stream": True,
     } | {field: value for field, value in optional.items() if field not in without}
 

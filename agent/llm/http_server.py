@@ -1,28 +1,24 @@
 """An OpenAI-compatible server: what it serves, and its streamed chat completions."""
 
 import json
-import re
 import ssl
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 from agent.errors import TurnscopeError
 from agent.llm import http_errors
-from agent.llm.http_chunk import Chunk, Figures, mapping
-from agent.llm.http_errors import KEY_SETTING
+from agent.llm.http_address import KEY_SETTING, is_printed, split_address, without_secrets
+from agent.llm.http_chunk import Chunk, Figures, mapping, token_count
 from agent.llm.http_told import Told
 from agent.llm.protocol import Message, ShouldStop
-from agent.llm.sse import Connection, events
+from agent.llm.sse import Connection, EventTooLong, events
 from agent.llm.stopping import never
 from profiling.trace.clock import Clock
 
 _LAST_S = 2.0  # how long the figures that may follow the end of a reply are waited for
 _MAX_BODY_BYTES = 1 << 20
-_PRINTED = re.compile("[!-~]*")
-_USER = re.compile(r"^([a-z]+://)?.*@", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -45,11 +41,11 @@ class Server:
     """The server at `url` ("http://HOST:PORT/v1" or https). Each request has a connection of its own.
 
     Everything raises TurnscopeError: for an address that is none, a server that cannot be reached, that sends nothing
-    for `timeout_s`, or that refuses.
+    for `timeout_s`, nothing of its reply for as long, or that refuses. No sentence shows the key.
     """
 
     def __init__(self, url: str, *, clock: Clock, timeout_s: float, api_key: str | None) -> None:
-        parts = _split(url)
+        parts = split_address(url)
         self.url = url.rstrip("/")
         self.host = parts.hostname or ""
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -57,7 +53,8 @@ class Server:
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._clock = clock
         self._timeout_s = timeout_s
-        self._headers = _authorization(api_key)
+        self._key = _checked_key(api_key)
+        self._headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def model(self, wanted: str | None) -> ServedModel:
         """The model of this name or alias; without a name, the only one."""
@@ -79,20 +76,30 @@ class Server:
             response = self._send(connection, "POST", f"{self._path}/chat/completions", body)
             self._require_stream(response, messages)
             begun = finished = False
+            counted, waits = 0, connection.waits
             try:
                 for event in events(response):
                     if event == "[DONE]":
                         if not finished:
                             yield Chunk("", "", "stop", Figures())
                         return
-                    chunk = self._chunk(event, messages)
-                    begun = True
-                    finished = finished or chunk.finish_reason is not None
+                    chunk = self._chunk(event, messages, waited=connection.waits > waits)
+                    begun, waits = True, connection.waits
                     yield chunk
-                    connection.expect_more(min(_LAST_S, self._timeout_s) if finished else self._timeout_s)
+                    if finished:
+                        continue
+                    if chunk.finish_reason is not None:
+                        finished = True
+                        connection.expect_more(min(_LAST_S, self._timeout_s))
+                    elif chunk.goes_beyond(counted):
+                        connection.expect_more(self._timeout_s)
+                    counted = max(counted, chunk.figures.output_tokens or 0)
+            except EventTooLong:
+                if not finished:
+                    raise http_errors.foreign(self.url, "an event without end") from None
             except (OSError, HTTPException) as error:
                 if not finished and isinstance(error, TimeoutError):
-                    raise http_errors.silent(self.url, self._timeout_s) from None
+                    raise http_errors.wordless_for(self.url, self._timeout_s) from None
         if not begun:
             raise self._reason_for_no_reply(body, messages, should_stop)
         if not finished:
@@ -120,7 +127,7 @@ class Server:
                 raise self._refusal(url, response, content, [])
         entries = mapping(_json(content)).get("data")
         if not isinstance(entries, list):
-            raise http_errors.foreign(url, response.getheader("Content-Type") or "no list of models")
+            raise http_errors.foreign(url, self._shown(response.getheader("Content-Type")) or "no list of models")
         return [mapping(entry) for entry in entries]
 
     def _context_of_llama_server(self) -> int | None:
@@ -166,50 +173,36 @@ class Server:
             raise self._refusal(f"{self.url}/chat/completions", response, self._body(response), messages)
         kind = (response.getheader("Content-Type") or "no content type").partition(";")[0]
         if kind != "text/event-stream":
-            if told := Told.of_json(_json(self._body(response)), messages):
+            if told := Told.of_json(_json(self._body(response)), messages, self._key):
                 raise http_errors.failed(self.url, told)
-            raise http_errors.foreign(self.url, f"{kind} in place of an event stream")
+            raise http_errors.foreign(self.url, f"{self._shown(kind) or 'another type'} in place of an event stream")
 
     def _refusal(self, url: str, response: HTTPResponse, content: bytes, messages: Sequence[Message]) -> TurnscopeError:
-        told = Told.of_body(content, messages)
-        sentence = http_errors.refused(
-            url, response.status, told, location=response.getheader("Location"), has_key=bool(self._headers)
-        )
+        told = Told.of_body(content, messages, self._key)
+        location = self._shown(without_secrets(response.getheader("Location") or ""))
+        sentence = http_errors.refused(url, response.status, told, location=location, has_key=bool(self._key))
         if response.status in (400, 422) and not isinstance(sentence, http_errors.ContextOverflow):
             return Refused(str(sentence), told)
         return sentence
 
-    def _chunk(self, event: str, messages: Sequence[Message]) -> Chunk:
+    def _shown(self, header: str | None) -> str:
+        """What an answer's header says, as far as it may be shown."""
+        return Told.of(header or "", [], self._key).quote
+
+    def _chunk(self, event: str, messages: Sequence[Message], *, waited: bool) -> Chunk:
         data = _json(event)
         if not isinstance(data, dict):
             raise http_errors.foreign(self.url, "an event that is no JSON object")
-        if told := Told.of_json(data, messages):
+        if told := Told.of_json(data, messages, self._key):
             raise http_errors.failed(self.url, told)
-        return Chunk.of(data)
+        return Chunk.of(data, waited=waited)
 
 
-def _split(url: str) -> SplitResult:
-    shown = re.sub("[?#].*", "", _USER.sub(r"\1", url))  # without what may be secret
-    if "@" in re.split("[/?#]", url.partition("//")[2])[0]:
-        raise TurnscopeError(
-            f"The address of a server holds no name and password: give {shown}, and the key in {KEY_SETTING}."
-        )
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port or an IPv6 address that is none
-        usable = False
-        parts = SplitResult("", "", "", "", "")
-    if not usable or not _PRINTED.fullmatch(url) or parts.query or parts.fragment:
-        raise TurnscopeError(f"{shown!r} is not the address of a server: give http://HOST:PORT/v1, or https://HOST/v1.")
-    return parts
-
-
-def _authorization(api_key: str | None) -> dict[str, str]:
+def _checked_key(api_key: str | None) -> str:
     key = (api_key or "").strip()
-    if not _PRINTED.fullmatch(key):
+    if not is_printed(key):
         raise TurnscopeError(f"The server's API key has characters that no key has: set {KEY_SETTING} anew.")
-    return {"Authorization": f"Bearer {key}"} if key else {}
+    return key
 
 
 def _aliases(entry: Mapping[str, Any]) -> list[Any]:
@@ -223,7 +216,7 @@ def _context_tokens(entry: Mapping[str, Any]) -> int | None:
 
 
 def _positive(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return token_count(value) or None
 
 
 def _json(content: bytes | str) -> Any:

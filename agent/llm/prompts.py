@@ -91,7 +91,10 @@ class ChatTemplate:
         )
 
     def render(self, messages: Sequence[Message], *, thinking: bool) -> list[Piece]:
-        """The prompt for a reply to these messages, in pieces that join to what the template makes of them."""
+        """The prompt for a reply to these messages, in pieces that join to what the template makes of them. Templates
+        look at the first message: without any, it is what a conversation starts with."""
+        if not messages:
+            return self.render_start([], thinking=thinking)
         return self._pieces(self._folded(messages), self._with_reply, thinking)
 
     def render_start(self, messages: Sequence[Message], *, thinking: bool) -> list[Piece]:

@@ -94,6 +94,7 @@ class VoxCpmEngine:
             v.TTS_SEED: seed,
         }
         self._prompt = None if self._voice.is_recorded else Prompt(None)  # encoded when first needed
+        self._prompt_positions = self._voice.positions(self._model)
         self._clock = clock
         self._threads = threads
         self._diffusion_steps = diffusion_steps
@@ -152,6 +153,7 @@ class VoxCpmEngine:
         return phrase if _can_be_said(phrase) else ""
 
     def _open(self, phrase: str, tokens: int, watch: Stopwatch, should_stop: ShouldStop) -> PhraseStream:
+        most_patches = self._most_patches(phrase, tokens)
         if self._prompt is None:
             watch.begin("prompt")
             self._prompt = self._voice.encode(self._model)
@@ -164,12 +166,13 @@ class VoxCpmEngine:
             prompt=self._prompt,
             diffusion_steps=self._diffusion_steps,
             guidance=self._guidance,
-            max_patches=self._most_patches(phrase, tokens, self._prompt),
+            max_patches=most_patches,
             seed=self._seed,
         )
 
-    def _most_patches(self, phrase: str, tokens: int, prompt: Prompt) -> int:
-        read = len(self._model.text_tokenizer(prompt.text + self._voice.text(phrase))) + 1 + prompt.positions
+    def _most_patches(self, phrase: str, tokens: int) -> int:
+        text = self._voice.said_before + self._voice.text(phrase)
+        read = len(self._model.text_tokenizer(text)) + 1 + self._prompt_positions
         positions = self._model.config.max_length
         if read >= positions:
             raise TurnscopeError(

@@ -37,6 +37,7 @@ _VAE_FILES = ("audiovae.safetensors", "audiovae.pth")
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _TOKENIZER_FILES = ("tokenizer.json", _TOKENIZER_CONFIG)
 _VAE_PREFIX = "audio_vae."
+_MOST_LAYERS, _MOST_FRAMES, _MOST_POSITIONS = 256, 64, 1 << 20
 _FETCH = "fetch the model again with `turnscope models fetch voxcpm2`"
 
 
@@ -49,7 +50,11 @@ class _TokenizerLoader:
         config = json.loads((Path(folder) / _TOKENIZER_CONFIG).read_text(encoding="utf-8"))
         listed = isinstance(config.get("extra_special_tokens"), list)
         corrected: dict[str, Any] = {"extra_special_tokens": {}} if listed else {}
-        return LlamaTokenizerFast.from_pretrained(folder, **corrected)
+        try:
+            return LlamaTokenizerFast.from_pretrained(folder, **corrected)
+        except Exception as error:  # the libraries below raise their own and plain ones
+            files = " and ".join(_TOKENIZER_FILES)
+            raise TurnscopeError(f"The files {files} in {folder} describe no tokenizer; {_FETCH}.") from error
 
 
 voxcpm2.tqdm = iter  # the library draws a progress bar for every phrase and has no switch for it
@@ -68,6 +73,8 @@ def load(folder: Path, device: str, *, compiled: bool = False) -> VoxCPM2Model:
     try:
         with quiet(), _built_in(_check_json(folder / "config.json").get("dtype", "bfloat16")):
             voxcpm = VoxCPM.from_pretrained(str(folder), load_denoiser=False, optimize=compiled, device=device)
+    except TurnscopeError:
+        raise
     except Exception as error:  # the libraries below raise their own and plain ones
         if is_out_of_memory(error):
             raise TurnscopeError(
@@ -95,10 +102,12 @@ def _built_in(dtype: str) -> Iterator[None]:
 
 def check(folder: Path) -> None:
     """Raise TurnscopeError unless `folder` holds a whole VoxCPM2 checkpoint. Reads no weights."""
-    if not folder.is_dir():
+    if not folder.exists():
         raise TurnscopeError(
             f"The model folder {folder} does not exist; `turnscope models` shows what is missing and how to fetch it."
         )
+    if not folder.is_dir():
+        raise TurnscopeError(f"{folder} is no folder: give the path of a folder with a VoxCPM2 checkpoint.")
     expected = _shapes(_skeleton_of(folder))
     for name in _TOKENIZER_FILES:
         _check_json(folder / name)
@@ -110,12 +119,29 @@ def check(folder: Path) -> None:
 
 def skeleton(config: Mapping[str, Any]) -> VoxCPM2Model:
     """The model that the library builds from the contents of a config.json, on the meta device: names and shapes, no
-    weights."""
-    settings = VoxCPMConfig.model_validate({**config, "max_length": 1})  # its KV cache is not on the meta device
+    weights. Raises ValueError, and what the library does, for what is no such config."""
+    settings = VoxCPMConfig.model_validate(config)
+    _require_bounds(settings)
+    settings.max_length = 1  # the KV cache is not on the meta device
     vae_settings: Any = settings.audio_vae_config  # None: the library's defaults
     no_tokenizer: Any = _NoTokenizer()
     with quiet(), torch.device("meta"):
         return VoxCPM2Model(settings, no_tokenizer, AudioVAEV2(config=vae_settings), device="cpu")
+
+
+def _require_bounds(settings: VoxCPMConfig) -> None:
+    """Of what a layer is built for, or a loop runs over; other numbers show in the weights' shapes."""
+    bounds = {
+        "patch_size": (settings.patch_size, _MOST_FRAMES),
+        "max_length": (settings.max_length, _MOST_POSITIONS),
+        "residual_lm_num_layers": (settings.residual_lm_num_layers, _MOST_LAYERS),
+        "lm_config.num_hidden_layers": (settings.lm_config.num_hidden_layers, _MOST_LAYERS),
+        "encoder_config.num_layers": (settings.encoder_config.num_layers, _MOST_LAYERS),
+        "dit_config.num_layers": (settings.dit_config.num_layers, _MOST_LAYERS),
+    }
+    for name, (value, most) in bounds.items():
+        if not 1 <= value <= most:
+            raise ValueError(f"{name} is {value}, which must be from 1 to {most}")
 
 
 class _NoTokenizer:
@@ -146,10 +172,12 @@ def _skeleton_of(folder: Path) -> VoxCPM2Model:
 
 
 def _check_json(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise _missing(path)
+    if not path.is_file():  # to read a pipe would wait for its writer
+        raise TurnscopeError(f"{path} is no file; {_FETCH}.")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise _missing(path) from error
     except OSError as error:
         raise TurnscopeError(f"The file {path} cannot be read ({error.strerror}); {_FETCH}.") from error
     except ValueError as error:
@@ -184,7 +212,8 @@ def _stored(path: Path) -> dict[str, tuple[int, ...]]:
         if path.suffix == ".safetensors":
             with safe_open(path, framework="pt") as file:
                 return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        with quiet():  # it warns of what it does not trust
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         tensors = content.get("state_dict", content)
         return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     except SafetensorError as error:

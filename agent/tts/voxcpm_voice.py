@@ -1,9 +1,12 @@
 """Whose voice VoxCPM2 speaks with: described in words, taken from a recording, or continued from one."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import soundfile
 
 from agent.audio.wav import read_wav, require_sound
 from agent.errors import TurnscopeError
@@ -57,13 +60,23 @@ class Voice:
     def is_recorded(self) -> bool:
         return self.reference_wav is not None or self.prompt_wav is not None
 
+    @property
+    def said_before(self) -> str:
+        """What the text of every phrase is put behind."""
+        return "" if self.prompt_wav is None else (self.prompt_text or "").strip()
+
+    def positions(self, model: VoxCPM2Model) -> int:
+        """How many positions of the KV cache the recordings will take, the two markers of a reference included."""
+        reference = 0 if self.reference_wav is None else _patches(self.reference_wav, model) + 2
+        return reference + (0 if self.prompt_wav is None else _patches(self.prompt_wav, model))
+
     def encode(self, model: VoxCPM2Model) -> "Prompt":
-        """Put the recordings through the model's encoder, which takes time for every second of them."""
+        """Put the recordings through the model's encoder, which takes time and memory for every second of them."""
         given: dict[str, Any] = {}
         if self.reference_wav is not None:
             given["reference_wav_path"] = str(self.reference_wav)
         if self.prompt_wav is not None and self.prompt_text is not None:
-            given |= {"prompt_wav_path": str(self.prompt_wav), "prompt_text": self.prompt_text.strip()}
+            given |= {"prompt_wav_path": str(self.prompt_wav), "prompt_text": self.said_before}
         return Prompt(model.build_prompt_cache(**given) if given else None)
 
 
@@ -73,15 +86,10 @@ class Prompt:
 
     cache: Mapping[str, Any] | None
 
-    @property
-    def text(self) -> str:
-        """What the text of a phrase is put behind."""
-        return "" if self.cache is None else self.cache.get("prompt_text", "")
 
-    @property
-    def positions(self) -> int:
-        """How many positions of the KV cache the recordings take, their two markers included."""
-        if self.cache is None:
-            return 0
-        reference, prompt = self.cache.get("ref_audio_feat"), self.cache.get("audio_feat")
-        return (0 if reference is None else len(reference) + 2) + (0 if prompt is None else len(prompt))
+def _patches(path: Path, model: VoxCPM2Model) -> int:
+    """Of a recording, resampled to the encoder's rate; an incomplete one is filled up."""
+    recording = soundfile.info(str(path))
+    rate_hz = model._encode_sample_rate
+    samples = math.ceil(recording.frames * (float(rate_hz) / recording.samplerate))  # as the resampler rounds
+    return -(-samples // (model.patch_size * model.chunk_size))

@@ -11,7 +11,7 @@ from profiling.critical_path import OURS, CriticalPath, critical_path
 from profiling.report.facts import fact_lines
 from profiling.report.style import TENTH_MS_NS, Glyphs, colour, glyphs_for, ms, plain, shares
 from profiling.report.waterfall import waterfall
-from profiling.report.wording import HOW_IT_ENDED, LABEL, kind_word, largest_part, why_no_latency
+from profiling.report.wording import LABEL, how_it_ended, kind_word, largest_part, left_out, why_no_latency
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import KIND_OF_STAGE, Kind, Stage
 from profiling.turn import counts
@@ -62,7 +62,7 @@ def print_summary(console: Console, turns: Sequence[Turn]) -> None:
     ]
     for number, turn in enumerate(turns, start=1):
         cells = _summary_cells(critical_path(turn), glyphs)
-        lines.append(Text(_summary_row(str(number), cells, _ending(turn)), "" if counts(turn) else "dim"))
+        lines.append(Text(_summary_row(str(number), cells, how_it_ended(turn)), "" if counts(turn) else "dim"))
     if len(counted) > 1:
         columns = [[path.total_ns for path in counted]]
         columns += [[_part_ns(path, name) for path in counted] for name in SUMMARY_PARTS]
@@ -142,18 +142,15 @@ def _part_ns(path: CriticalPath, name: str) -> int:
     return sum(ns for stage, ns in path.totals.items() if stage.startswith(SUMMARY_PARTS[name]))
 
 
-def _ending(turn: Turn) -> str:
-    return HOW_IT_ENDED[turn.end_reason] if turn.end_reason else "not finished"
-
-
 def _summary_notes(turns: Sequence[Turn], counted: int) -> Iterator[str]:
-    left_out = Counter(
-        _ending(turn) if critical_path(turn) else why_no_latency(turn) for turn in turns if not counts(turn)
-    )
-    if left_out:
-        are = "is" if sum(left_out.values()) == 1 else "are"
-        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        yield f"{sum(left_out.values())} of {len(turns)} turns {are} left out of the medians: {reasons}."
+    missing = Counter(left_out(turn) for turn in turns if not counts(turn))
+    if missing:
+        are = "is" if missing.total() == 1 else "are"
+        reasons = ", ".join(
+            reason.format(number=number, turns=f"{number} {'turn' if number == 1 else 'turns'}")
+            for reason, number in missing.items()
+        )
+        yield f"{missing.total()} of {len(turns)} turns {are} left out of the medians: {reasons}."
     if counted > 1:
         yield "Each median is its column's own, so the parts need not sum to the latency."
 

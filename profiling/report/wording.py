@@ -1,6 +1,6 @@
 """Plain words for stages, for the largest part of a latency, and for the way a turn ended."""
 
-from profiling.critical_path import CriticalPath, Segment
+from profiling.critical_path import CriticalPath, Segment, critical_path
 from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import EndReason, Kind, Stage
@@ -64,6 +64,14 @@ WHY_NO_LATENCY: dict[EndReason, str] = {
     EndReason.ERROR: "an engine failed",
     EndReason.STOPPED: "the run was stopped",
 }
+LEFT_OUT: dict[EndReason, str] = {
+    EndReason.COMPLETED: "{turns} whose reply made no sound",
+    EndReason.INTERRUPTED: "{number} interrupted before the first sound",
+    EndReason.CUT_OFF: "{turns} in which the user went on speaking before the first sound",
+    EndReason.NO_TRANSCRIPT: "{turns} with speech, but no words",
+    EndReason.ERROR: "{turns} whose engine failed",
+    EndReason.STOPPED: "{number} stopped with the run",
+}
 
 
 def kind_word(stage: Stage, kind: Kind | None) -> str:
@@ -75,6 +83,20 @@ def why_no_latency(turn: Turn) -> str:
     if turn.first_audio_ns is not None and turn.speech_end_ns is not None:
         return "the reply began before the speech ended"
     return WHY_NO_LATENCY[turn.end_reason] if turn.end_reason else "the turn was not finished"
+
+
+def how_it_ended(turn: Turn) -> str:
+    return HOW_IT_ENDED[turn.end_reason] if turn.end_reason else "not finished"
+
+
+def left_out(turn: Turn) -> str:
+    """How turns like this one are counted where they are left out, with a place for their number, or for it and the
+    noun."""
+    if critical_path(turn) is not None or turn.end_reason is None:
+        return f"{{number}} {how_it_ended(turn)}"
+    if turn.first_audio_ns is not None and turn.speech_end_ns is not None:
+        return "{turns} whose reply began before the speech ended"
+    return LEFT_OUT[turn.end_reason]
 
 
 def largest_part(turn: Turn, path: CriticalPath) -> str | None:

@@ -2,6 +2,10 @@
 
 import errno
 import io
+import os
+import resource
+import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -13,6 +17,7 @@ import pytest
 import torch
 
 from agent.asr.nemotron import NemotronEngine
+from agent.asr.nemotron_checkpoint import load
 from agent.asr.nemotron_choices import CHUNKS_MS, language
 from agent.errors import TurnscopeError
 from profiling.trace import vocabulary as v
@@ -50,7 +55,10 @@ def config_of(path: Path) -> bytes:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert refusal(tmp_path / "gone.nemo").startswith(f"There is no file {tmp_path / 'gone.nemo'}: fetch the model")
-    assert "There is no file" in refusal(tmp_path)
+    assert refusal(tmp_path) == f"{tmp_path} is no file: give the path of a .nemo file."
+    os.mkfifo(tmp_path / "pipe.nemo")
+    for path in (Path("/dev/zero"), tmp_path / "pipe.nemo"):
+        assert refusal(path) == f"{path} is no file: give the path of a .nemo file."
 
 
 def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
@@ -58,6 +66,15 @@ def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "empty.nemo").touch()
     for name in ("text.nemo", "empty.nemo"):
         assert f"The file {tmp_path / name} is no .nemo archive, or not a whole one" in refusal(tmp_path / name)
+
+
+def test_a_file_of_40_gb_that_is_no_archive_is_not_read_through(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.nemo"
+    path.touch()
+    os.truncate(path, 40 << 30)
+    process = resource.getrusage(resource.RUSAGE_SELF)
+    assert "it has no model_config.yaml and no model_weights.ckpt" in refusal(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - process.ru_utime < 5  # all of it takes minutes
 
 
 @pytest.mark.parametrize("part", [0.01, 0.3, 0.9])
@@ -75,29 +92,94 @@ def test_an_archive_of_something_else(tmp_path: Path) -> None:
 def test_a_model_of_another_class(tmp_path: Path) -> None:
     for target, what in (
         ("nemo.collections.asr.models.ctc_bpe_models.EncDecCTCModelBPE", "is of the class EncDecCTCModelBPE"),
-        ("nemo.collections.asr.models.no_such.Model", "cannot be loaded"),
+        ("nemo.collections.asr.models.no_such.Model", "no_such.Model, which the installed NeMo does not have: choose"),
+        ("nemo.collections.asr.models.NoSuchModel", "NoSuchModel, which the installed NeMo does not have: choose"),
+        ("nemo.utils.logging", "is of the class logging, which is no streaming transducer"),
+        ("subprocess.Popen", "The model_config.yaml in"),
+        ("os.system", "a.nemo names no model of NeMo; fetch"),
+        ("", "names no model of NeMo; fetch"),
     ):
         file = archive(tmp_path / "a.nemo", model_config=f"target: {target}".encode(), model_weights=b"")
         assert what in refusal(file)
 
 
+def test_a_config_that_is_none(tmp_path: Path) -> None:
+    for config in (b"", b"[1, 2]"):
+        assert "names no model of NeMo" in refusal(archive(tmp_path / "a.nemo", model_config=config, model_weights=b""))
+
+
+def test_a_module_that_the_file_names_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "surprise.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = archive(tmp_path / "a.nemo", model_config=b"target: surprise.Model", model_weights=b"")
+    assert "names no model of NeMo" in refusal(file)
+
+
 def test_weights_that_are_damaged(tmp_path: Path) -> None:
     config = b"target: nemo.collections.asr.models.rnnt_bpe_models.EncDecRNNTBPEModel"
     assert "cannot be loaded" in refusal(archive(tmp_path / "a.nemo", model_config=config, model_weights=b"x" * 99))
-    assert "cannot be loaded" in refusal(
-        archive(tmp_path / "b.nemo", model_config=config_of(tiny_file()), model_weights=b"x" * 99)
+    file = tmp_path / "b.nemo"
+    with tarfile.open(tiny_file()) as whole, tarfile.open(file, "w") as out:
+        for member in whole:
+            if member.isfile():
+                content = whole.extractfile(member)
+                assert content is not None
+                damaged = member.name.endswith("model_weights.ckpt")
+                out.addfile(member, io.BytesIO(b"x" * member.size) if damaged else content)
+    assert refusal(file).startswith(f"The weights in {file} are damaged; fetch the model again")
+
+
+def test_the_weights_are_never_unpacked_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen: list[str] = []
+    read = torch.load
+
+    def watched(*given: Any, **named: Any) -> Any:
+        seen.extend(sorted(path.name for path in tmp_path.rglob("*")))
+        return read(*given, **named)
+
+    monkeypatch.setattr(torch, "load", watched)
+    load(tiny_file(), "cpu")
+    assert "model_config.yaml" in seen and any(name.endswith("tokenizer.model") for name in seen)
+    assert "model_weights.ckpt" not in seen
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_is_told_to_end_while_it_loads_leaves_nothing(tmp_path: Path) -> None:
+    """The load runs on a thread, which the end of the process does not wait for."""
+    program = (
+        "import sys, threading, time, torch\n"
+        "from pathlib import Path\n"
+        "from agent.asr.nemotron_checkpoint import load\n"
+        "from agent.cli.interruption import ending_at_once\n"
+        "torch.load = lambda *_, **__: (print('loading', file=sys.__stdout__, flush=True), time.sleep(60))\n"
+        "with ending_at_once():\n"
+        "    threading.Thread(target=load, args=(Path(sys.argv[1]), 'cpu'), daemon=True).start()\n"
+        "    time.sleep(120)"
     )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(tiny_file())],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert process.stdout is not None and process.stdout.readline() == "loading\n"
+    assert list(tmp_path.glob("turnscope-*/model_config.yaml"))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 143 and not list(tmp_path.glob("turnscope-*"))
 
 
 def test_a_temporary_folder_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library unpacks the file there, for which a fresh copy of it does no good."""
+    """For which a fresh copy of the file does no good."""
 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(tarfile, "copyfileobj", full)
+    monkeypatch.setattr(shutil, "copyfileobj", full)
     sentence = refusal(tiny_file())
-    assert sentence.startswith(f"The temporary folder {tempfile.gettempdir()} has no room for the model {tiny_file()}")
+    assert sentence.startswith(f"The temporary folder {tempfile.gettempdir()} has no room for 0.")
+    assert f" MB of the model {tiny_file()}" in sentence
     assert "TMPDIR" in sentence and "fetch" not in sentence
 
 

@@ -11,6 +11,7 @@ from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.conversation import Conversation
 from agent.events import Event, TurnEnded
 from agent.listening.utterance import Utterance
+from agent.llm.history import new_history
 from agent.llm.protocol import Message
 from agent.settings import load
 from profiling.critical_path import critical_path
@@ -18,8 +19,8 @@ from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Step, Turn
 from profiling.trace.vocabulary import EndReason, Stage
 from profiling.turn import loop_ns
-from tests.fakes.engines import FakeAsr, fake_engines, silence, speech
-from tests.fakes.talk import Talk, says, talk
+from tests.fakes.engines import FakeAsr, FakeLlm, fake_engines, silence, speech
+from tests.fakes.talk import Talk, says, scenario, talk, talk_through
 from tests.fakes.virtual_time import VirtualClock, run_virtually
 
 WORDS = "hello how are you today"
@@ -136,7 +137,34 @@ def test_the_reply_is_kept_in_the_models_cache_while_it_plays() -> None:
     path = critical_path(first.turn)
     assert path is not None and path.totals[Stage.LLM_PREFILL] == 80_000_000  # the prompt's own
     asked, told = result.engines.llm.asked, result.engines.llm.kept  # type: ignore[attr-defined]
-    assert told[0] == [*asked[0], Message("assistant", "One two three.")] == asked[1][:-1]
+    assert told[1] == [*asked[0], Message("assistant", "One two three.")] == asked[1][:-1]
+
+
+@pytest.mark.parametrize("cost_s", [0.02, 3.0])
+def test_a_conversation_begins_with_its_opening_in_the_models_cache_and_no_turn_pays_for_it(cost_s: float) -> None:
+    def keeps(result: Talk) -> None:
+        result.engines.llm.keep_cost_s = cost_s  # type: ignore[attr-defined]
+
+    both = [scenario([says(WORDS)]) for _ in range(2)]
+    result, usual = (talk_through(both, ["One two three."] * 2, prepare=prepare) for prepare in (keeps, None))
+    told = result.engines.llm.kept  # type: ignore[attr-defined]
+    assert told[0] == told[2] == new_history(load().llm).opening() and len(told) == 4
+    assert [e.turn.latency_ns for e in result.ended] == [e.turn.latency_ns for e in usual.ended]
+    begun = [e.turn.steps[0].start_ns - e.turn.speech_start_ns for e in (*result.ended, *usual.ended)]
+    assert len(set(begun)) == 1
+    voiced = np.flatnonzero(np.concatenate(result.user) > 0.05)
+    apart_s = (result.ended[1].turn.speech_start_ns - result.ended[0].turn.speech_start_ns) / 1e9
+    second = voiced[np.searchsorted(voiced, voiced[0] + 16_000 * (apart_s - 0.1))]
+    assert (second - voiced[0]) / 16_000 == pytest.approx(apart_s, abs=0.04)  # the recording keeps time
+
+
+def test_an_opening_that_fails_leaves_the_turn_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("the language model broke")
+
+    monkeypatch.setattr(FakeLlm, "prefill", broken)
+    (ended,) = talk([says(WORDS)], ["One two three."]).ended
+    assert ended.turn.end_reason is EndReason.COMPLETED
 
 
 def test_keeping_it_does_not_hold_up_the_turns_end() -> None:

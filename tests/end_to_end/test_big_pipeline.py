@@ -39,6 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "agent.cli",
         "replay",
         SCENARIO,
+        SCENARIO,
         "--no-calibrate",
         "--content",
         "--runs",
@@ -55,8 +56,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def turn(run: Run) -> Turn:
-    (turn,) = run.turns
-    return turn
+    return run.turns[0]
 
 
 def steps(turn: Turn, *stages: Stage) -> list[Step]:
@@ -70,13 +70,20 @@ def entries(step: Step, name: str) -> Sequence[int]:
 
 
 def test_the_turn_is_answered_aloud_and_its_path_sums(run: Run, turn: Turn) -> None:
-    (content,) = run.contents
+    content = run.contents[0]
     assert turn.end_reason is EndReason.COMPLETED and content is not None and content.transcript
     assert content is not None and content.reply == "hello the weather is sunny today."
     path = critical_path(turn)
     assert path is not None and path.total_ns == turn.latency_ns
     sound, rate_hz = soundfile.read(run.folder / "conversation.wav", dtype="float32")
     assert rate_hz == RATE_HZ and abs(sound[:, 1]).max() > 0.01
+
+
+def test_the_same_words_cost_the_same_prefill_in_every_conversation(run: Run) -> None:
+    first, second = (turn.groups[(v.LLM, None)] for turn in run.turns)
+    for count in (v.INPUT_TOKENS, v.CACHED_TOKENS, v.LLM_EVALUATED_TOKENS):
+        assert first[count] == second[count]
+    assert int(str(first[v.LLM_EVALUATED_TOKENS])) > 4
 
 
 def test_spans_carry_the_engines_names(run: Run) -> None:

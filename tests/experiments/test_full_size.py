@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from agent.cli import full_size as command
 from agent.errors import TurnscopeError
-from agent.experiments.full_size import effort, experiment
+from agent.experiments.full_size import effort, experiment, room
 from agent.experiments.full_size.making import make
 from agent.experiments.full_size.samples import INTERCEPT_AND_PATCH
 from profiling.run import load_run
@@ -96,7 +96,8 @@ def test_every_figure_is_a_number_and_has_a_prediction_where_a_law_tells(done: D
     for those in done.told["ceilings"].values():
         for ceiling in those.values():
             assert len(ceiling["values"]) == 2 and all(value > 0 for value in ceiling["values"])
-    assert done.told["ceilings"].keys() == {"asr", "llm", "tts", "turn"}
+    small = {f"{engine}, small models" for engine in ("asr", "llm", "tts")}
+    assert done.told["ceilings"].keys() == {"asr", "llm", "tts", "turn"} | small
     assert done.told["machine"]["usable_cores"] == 1 and "torch" in done.told["versions"]
 
 
@@ -106,6 +107,32 @@ def test_the_predicted_latency_is_the_sum_of_its_stages(done: Done) -> None:
     assert sum(row["predicted_s"] for row in on_path) == pytest.approx(latency["predicted_s"])
     assert sum(row["median_s"] for row in on_path) == pytest.approx(latency["median_s"])
     assert next(row["predicted_s"] for row in stages if row["stage"] == "endpoint.wait") in (0.2, 1.2)
+
+
+def test_the_laws_of_small_models_tell_every_stage_with_work(done: Done) -> None:
+    for row in done.told["rows"]:
+        by_law = row["small_models"]
+        if by_law is None:  # a wait, what has nothing to do, or a law that the disturbed times of tiny models spoil
+            continue
+        assert by_law["low_s"] <= by_law["predicted_s"] <= by_law["high_s"] and by_law["predicted_s"] > 0
+        assert by_law["ratio"] == pytest.approx(row["median_s"] / by_law["predicted_s"])
+        assert by_law["holds"] == (abs(by_law["ratio"] - 1) <= 0.15) == (not by_law["reasons"])
+    told = [row for row in done.told["rows"] if row["small_models"] is not None]
+    assert {row["engine"] for row in told} == {"asr", "llm", "tts", "turn"}
+    stages = [row["small_models"] for row in told if row["part"] is None]
+    holding = sum(by_law["holds"] for by_law in stages)
+    assert f"{holding} of {len(stages)} stages lie within 15 % of the laws fitted on small models." in done.output
+
+
+def test_the_laws_are_kept_with_what_they_were_fitted_to(done: Done) -> None:
+    laws = done.told["laws"]
+    assert {"recogniser, encoder, 320 ms", "recogniser, decoder", "language model, prefill"} <= laws.keys()
+    assert {"voice, prefill", "voice, base_lm", "voice, diffusion", "voice, vae"} <= laws.keys()
+    assert set(laws["voice, diffusion"]["coefficients"]) == {"work", "forwards"}
+    for law in laws.values():
+        sizes = [tuple(sorted(point["units"].items())) for point in law["points"]]
+        assert len(set(sizes)) == len(sizes) > len(law["coefficients"])
+        assert all(point["times_s"] for point in law["points"])
 
 
 def test_the_turn_is_answered_aloud_and_kept(done: Done) -> None:
@@ -127,7 +154,7 @@ def test_the_table_shows_every_row(done: Done) -> None:
 
 def test_files_are_made_once(done: Done, monkeypatch: pytest.MonkeyPatch) -> None:
     made = done.cache.made
-    assert len([name for name in made if not name.endswith(".lock")]) == 4
+    assert len([name for name in made if not name.endswith(".lock")]) == 3 + 2 + 2 + 2
     plan = experiment.Plan(("asr", "llm", "tts"), "cpu", tiny.EFFORT, done.folder / "runs")
     again = experiment.Experiment(plan)
     for recipes in again._recipes.values():
@@ -135,6 +162,15 @@ def test_files_are_made_once(done: Done, monkeypatch: pytest.MonkeyPatch) -> Non
             monkeypatch.setattr(type(recipe), "write", pytest.fail, raising=False)
             make(recipe, pytest.fail)
     assert done.cache.made == made
+
+
+def test_too_little_disk_is_said_before_how_long_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(room, "_free_disk_bytes", lambda: 0)
+    with tiny.own_cache(tmp_path / "cache"), pytest.raises(TurnscopeError, match=r"where 0\.0 GB are free"):
+        command.full_size.main(["--only", "llm", "--runs", str(tmp_path)], standalone_mode=False)
+    assert "This takes about" not in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize("only", ["", "asr,", "everything"])

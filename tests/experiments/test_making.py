@@ -1,9 +1,13 @@
 """Made files: once, whole, and nothing left of an interruption."""
 
+import resource
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from agent.errors import TurnscopeError
 from agent.experiments.full_size.making import Recipe, find, make
@@ -66,3 +70,26 @@ def test_what_was_killed_or_damaged_is_made_anew(cache: tiny.Cache) -> None:
 def test_a_full_disk_is_a_sentence(cache: tiny.Cache) -> None:
     with pytest.raises(TurnscopeError, match=r"cannot be made in .*No space left.* point XDG_CACHE_HOME"):
         make(recipe(fails=OSError(28, "No space left on device")), pytest.fail)
+
+
+TENSORS = {"a": torch.zeros(100_000)}
+WRITERS = {
+    "torch": lambda folder: torch.save(TENSORS, folder / "a.pth"),
+    "torch, small": lambda folder: torch.save({"a": torch.zeros(11_000)}, folder / "a.pth"),
+    "safetensors": lambda folder: save_file(TENSORS, folder / "a.safetensors"),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_disk_that_fills_while_a_library_writes_is_the_same_sentence(cache: tiny.Cache, kind: str) -> None:
+    """The libraries have errors of their own for it. A limit on the size of files stands for the disk."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, usual[1]))
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        with pytest.raises(TurnscopeError, match=r"cannot be made in .*\(a write failed\): .* point XDG_CACHE_HOME"):
+            make(Recipe("thing", Shape(), 1, 3, WRITERS[kind], disk_bytes=3), pytest.fail)
+    finally:
+        signal.signal(signal.SIGXFSZ, handler)
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert [name for name in cache.made if not name.endswith(".lock")] == []

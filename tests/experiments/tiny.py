@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,15 +11,16 @@ from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.shapes import GemmaShape, NemotronShape, Shapes
 from agent.user_cache import cache_folder
 from profiling.machine import Probe
-from tests.tiny_models.voxcpm import TINY as TTS
+from tests.tiny_models.voxcpm import TINY
 
 ASR = NemotronShape(
-    layers=2, width=64, heads=4, subsampling_channels=16, prediction_width=64, joint_width=64, tokens=200
+    layers=3, width=64, heads=4, subsampling_channels=16, prediction_width=64, joint_width=64, tokens=200
 )
 LLM = GemmaShape(
     layers=6, period=3, width=64, feed_forward=128, heads=4, local_kv_heads=2, local_head=32, global_head=64, window=32,
     context=1024, vocabulary=0,
 )  # fmt: skip
+TTS = replace(TINY, layers=4, residual_layers=3, local_layers=3, vae_decoder_width=256)
 SHAPES = Shapes(ASR, LLM, TTS)
 EFFORT = Effort(
     asr_streams=1,

@@ -3,7 +3,7 @@
 import json
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,15 +20,17 @@ CERTIFICATE = Path(__file__).with_name("localhost.pem")
 ASK = [Message("system", "Be brief."), Message("user", "Well?")]
 HANG = object()  # in an answer: send nothing more until the client is gone
 CUT = object()  # in an answer: close the connection
+AWAITED = object()  # in an answer: go on once the client waits for it (its should_stop is `polled`)
+POLLS = 5  # as many go by before a client that has an event waits for the next one
 
 Event = dict[str, Any]
 
 
 @dataclass
 class Answer:
-    """One answer to one request. `parts` are sent one by one: events, or raw bytes, or HANG or CUT."""
+    """One answer to one request. `parts` are sent one by one: events, or raw bytes, or AWAITED or HANG or CUT."""
 
-    parts: Sequence[Any] = ()
+    parts: Iterable[Any] = ()
     status: int = 200
     kind: str = "text/event-stream; charset=utf-8"
     headers: dict[str, str] = field(default_factory=dict)
@@ -55,7 +57,19 @@ class FakeServer:
     asked: list[Any] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     hanging: threading.Event = field(default_factory=threading.Event)  # an answer has come to its HANG
+    polls: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     gone: threading.Event = field(default_factory=threading.Event)  # the client closed a connection in a HANG
+
+    def polled(self) -> bool:
+        """For `should_stop`: never stops, and tells the server that the client waits."""
+        self.polls.release()
+        return False
+
+    def await_client(self) -> None:
+        while self.polls.acquire(blocking=False):
+            continue
+        for _ in range(POLLS):
+            self.polls.acquire(timeout=30)
 
     def answer(self, path: str) -> Answer:
         if path.endswith("/models"):
@@ -105,6 +119,9 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
                 for part in answer.parts:
                     if part is CUT:
                         return
+                    if part is AWAITED:
+                        fake.await_client()
+                        continue
                     if part is HANG:
                         fake.hanging.set()
                         self.connection.recv(1)
@@ -142,8 +159,16 @@ def event(content: str | None = None, *, thought: str | None = None, finish: str
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
 
 
+class FastClock(TickingClock):
+    """Moves on by half a second whenever it is read."""
+
+    def now_ns(self) -> int:
+        self.ns += NS_PER_S // 2
+        return self.ns
+
+
 class PassingClock(TickingClock):
-    """Moves on by minutes whenever it is read while the server hangs."""
+    """Moves on by seconds whenever it is read while the server hangs."""
 
     def __init__(self, server: FakeServer) -> None:
         super().__init__()
@@ -151,7 +176,7 @@ class PassingClock(TickingClock):
 
     def now_ns(self) -> int:
         if self._server.hanging.is_set():
-            self.ns += 100 * NS_PER_S
+            self.ns += 5 * NS_PER_S
         return super().now_ns()
 
 

@@ -1,5 +1,6 @@
 """The engine against a server that plays vLLM and llama-server: tokens, counts, times, thinking, cancellation."""
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from profiling.trace import vocabulary as v
 from tests.fakes.ticking import TickingClock, never
 from tests.llm.http_server import (
     ASK,
+    AWAITED,
     CERTIFICATE,
     CUT,
     HANG,
@@ -82,14 +84,23 @@ def test_a_reply_is_streamed_token_by_token() -> None:
 
 
 def test_times_follow_one_another_from_the_request_on() -> None:
-    with serving(stream(*HELLO)) as server:
-        result = say(engine(server))
+    with serving(stream(HELLO[1], AWAITED, *HELLO[2:])) as server:
+        result = say(engine(server), should_stop=server.polled)
     assert result.prefill is not None
     assert result.prefill.taken_ns < result.prefill.start_ns < result.prefill.end_ns
     first, second = result.tokens
     assert first.start_ns == first.end_ns == result.prefill.end_ns
     assert first.end_ns < second.start_ns < second.end_ns
     assert {token.weight_bytes for token in result.tokens} == {None}
+
+
+def test_tokens_that_come_together_take_no_time_of_their_own() -> None:
+    together = b"".join(b"data: " + json.dumps(event(word)).encode() + b"\n\n" for word in (" a", " b", " c"))
+    with serving(stream(together, AWAITED, together, AWAITED, event(" d"), event(finish="stop"))) as server:
+        result = say(engine(server), should_stop=server.polled)
+    assert result.text == " a b c a b c d"
+    timed = [token.end_ns > token.start_ns for token in result.tokens]
+    assert timed == [False, False, False, True, False, False, True]
 
 
 def test_the_time_for_which_the_consumer_holds_the_generator_is_no_tokens() -> None:
@@ -396,7 +407,7 @@ def test_over_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     long = "word " * 20_000
     with serving(stream(event(long), *HELLO), tls=True) as server:
         asked = engine(server)
-        result = say(asked, [Message("user", long)])
+        result = say(asked, [Message("user", long)], max_tokens=15_000)
         assert result.text == f"{long}Hello there." and server.asked[0]["messages"][0]["content"] == long
         server.answers = [Answer([event("Hello"), HANG])]
         assert say(asked, should_stop=server.hanging.is_set).finished == Finished("cancelled")
@@ -450,6 +461,24 @@ def test_a_refused_length_shrinks_the_context_so_that_the_history_is_trimmed() -
         ):
             say(asked, long)
         assert asked.context_tokens == asked.prompt_tokens(long) < 4096
+
+
+def test_a_name_is_shown_without_what_a_terminal_would_obey() -> None:
+    names = {
+        r"m\u001b[2J[bold]\nx": "m [2J[bold] x",
+        r"m\ud800": "m",
+        "": "a model without a name",
+        "m" * 5000: "m" * 197 + "...",
+    }
+    with serving(stream(*HELLO)) as server:
+        for name, shown in names.items():
+            server.models = page(f'{{"data": [{{"id": "{name}"}}]}}')
+            asked = engine(server)
+            say(asked)
+            assert asked.model == shown and server.asked[-1]["model"] == json.loads(f'"{name}"')
+        server.models = page(r'{"data": [{"id": "\u001b[2J"}, {"id": "b"}]}')
+        with pytest.raises(TurnscopeError, match=r"several models \(\[2J, b\)"):
+            engine(server)
 
 
 @pytest.mark.parametrize("kind", ["content", "thought"])

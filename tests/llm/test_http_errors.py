@@ -1,9 +1,12 @@
 """What can go wrong at a server, each in one sentence."""
 
+import errno
+import html
 import re
 import socket
+import ssl
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -11,10 +14,14 @@ from agent.errors import TurnscopeError
 from agent.llm.http import HttpLlmEngine
 from agent.llm.protocol import Message
 from tests.fakes.ticking import TickingClock
-from tests.llm.http_server import CUT, HANG, Answer, PassingClock, engine, event, page, say, serving, stream
+from tests.llm.http_server import CUT, HANG, Answer, FastClock, PassingClock, engine, event, page, say, serving, stream
 
 HTML = "<!DOCTYPE html><html><body>Hello</body></html>"
 LONG = "the engine's core died " * 40
+
+
+def reset() -> NoReturn:
+    raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
 
 
 def sentence_of(call: Any) -> str:
@@ -94,6 +101,12 @@ MODELS: dict[str, tuple[Answer, str]] = {
         "/models is not there.*404 .File Not Found.*ends in /v1",
     ),
     "wrong path, in HTML": (page(HTML, 404, "text/html"), "is not there, says the server .404.: correct"),
+    "moved, with a password": (
+        page("", 307, Location="http://me:secret@elsewhere/v1?key=secret#secret"),
+        r"another address: give that one \(http://elsewhere/v1\)",
+    ),
+    "moved nowhere": (page("", 302), r"give that one \(it does not say it\)"),
+    "moved, unprintable": (page("", 302, Location="http://else\x1b[2Jwhere/v1"), "http://else .2Jwhere/v1"),
     "moved": (page("", 307, Location="https://elsewhere/v1"), "another address: give that one .https://elsewhere/v1"),
     "loading": (
         page({"error": {"message": "Loading model", "code": 503}}, 503),
@@ -123,7 +136,7 @@ def test_no_model_is_found(case: str) -> None:
     with serving() as server:
         server.models = answer
         sentence = sentence_of(lambda: engine(server, clock=PassingClock(server)))
-    assert server.url in sentence
+    assert server.url in sentence and "secret" not in sentence and sentence.isprintable()
     assert re.search(wanted, sentence)
 
 
@@ -141,6 +154,35 @@ def test_a_wrong_key() -> None:
         assert "does not accept the API key (Invalid API Key)" in sentence and "secret" not in sentence
         sentence = sentence_of(lambda: engine(server, api_key="sec\nret"))
         assert "characters that no key has" in sentence and "ret" not in sentence.split()
+
+
+KEY = "sk-Hidden<4711>key"
+KEY_QUOTED = {
+    "whole": page({"error": {"message": f"Incorrect API key provided: {KEY}"}}, 401),
+    "in HTML": page({"detail": f"bad key {html.escape(KEY)}"}, 403),
+    "a part": page({"error": {"message": f"Incorrect API key provided: ...{KEY[3:]}"}}, 401),
+    "capitals": page({"error": KEY.upper()}, 500),
+    "after much else": page({"error": "x " * 95 + KEY}, 500),
+    "as text": page(f"no {KEY}", 404, "text/plain"),
+    "in an address": page("", 302, Location=f"http://elsewhere/{KEY}/v1"),
+    "in the stream": stream({"error": {"message": f"no {KEY}"}}),
+    "without a stream": page({"error": {"message": f"no {KEY}"}}),
+    "as a type": page("", kind=KEY),
+}
+
+
+@pytest.mark.parametrize("case", KEY_QUOTED)
+def test_the_key_is_not_quoted(case: str) -> None:
+    with serving(KEY_QUOTED[case]) as server:
+        sentence = sentence_of(lambda: say(engine(server, api_key=KEY)))
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert not re.search("hidden|4711", sentence, re.IGNORECASE)
+
+
+def test_what_a_terminal_would_obey_is_not_quoted() -> None:
+    with serving(page(rb'{"error": {"message": "bad \ud800\u001b[2J[bold]x"}}'.decode(), 500)) as server:
+        sentence = sentence_of(lambda: say(engine(server)))
+    assert "(500 (bad [2J[bold]x))" in sentence and sentence.isprintable()
 
 
 OVERFLOWS = {
@@ -171,8 +213,8 @@ REPLIES: dict[str, tuple[Answer, str]] = {
     "cut within": (Answer([event("Hello"), CUT]), "ended the connection in the middle of a reply"),
     "cut within an event": (Answer([event("Hello"), b'data: {"choices', CUT]), "ended the connection in the middle"),
     "ended within": (Answer([event("Hello")]), "ended the connection in the middle of a reply"),
-    "silent before": (Answer([HANG]), "sent nothing for 60 s"),
-    "silent within": (Answer([event("Hello"), HANG]), "sent nothing for 60 s"),
+    "silent before": (Answer([HANG]), "sent nothing of its reply for 60 s"),
+    "silent within": (Answer([event("Hello"), HANG]), "sent nothing of its reply for 60 s"),
 }
 
 
@@ -246,13 +288,21 @@ def test_a_server_that_does_not_say_why() -> None:
 
 def test_pings_are_no_answer() -> None:
     with serving(Answer([b": ping\n\n", HANG])) as server:
-        assert "sent nothing for" in sentence_of(lambda: say(engine(server, clock=PassingClock(server))))
+        assert "sent nothing of its reply for" in sentence_of(lambda: say(engine(server, clock=PassingClock(server))))
 
 
 def test_tls_that_is_none_or_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with serving() as server:
         url = server.url.replace("http://", "https://")
         assert "does not speak TLS" in sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
+    with socket.create_server(("127.0.0.1", 0)) as waiting:  # for the rest of a request that is none
+        url = f"https://127.0.0.1:{waiting.getsockname()[1]}/v1"
+        sentence = sentence_of(lambda: HttpLlmEngine(url, clock=FastClock()))
+        assert "does not speak TLS (no handshake within 5 s): try http:// instead" in sentence
+        with monkeypatch.context() as patch:
+            patch.setattr(ssl.SSLSocket, "do_handshake", lambda _: reset())
+            sentence = sentence_of(lambda: HttpLlmEngine(url, clock=TickingClock()))
+        assert "does not speak TLS (Connection reset by peer): try http:// instead" in sentence
     with serving(tls=True) as server:
         assert "certificate of" in sentence_of(lambda: engine(server))
         url = server.url.replace("https://", "http://")

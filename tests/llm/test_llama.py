@@ -74,6 +74,17 @@ def test_an_interruption_edits_the_tail_only(engine: LlamaEngine) -> None:
     assert after.prefill.cached_tokens == said.prefill.prompt_tokens + len(heard)
 
 
+def test_the_same_words_cost_the_same_prefill_in_every_conversation(engine: LlamaEngine) -> None:
+    evaluated = []
+    for _ in range(2):
+        engine.prefill(QUESTION[:1], should_stop=never)
+        said = say(engine, QUESTION)
+        assert said.prefill is not None
+        evaluated.append(said.prefill.evaluated_tokens)
+        engine.prefill([*QUESTION, Message("assistant", said.text)], should_stop=never)
+    assert evaluated[0] == evaluated[1] > 4
+
+
 def accumulated(result: Read) -> list[str]:
     return ["".join(token.text for token in result.tokens[: at + 1]) for at in range(len(result.tokens))]
 

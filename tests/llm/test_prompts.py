@@ -58,6 +58,13 @@ def test_the_start_of_a_conversation_ends_where_the_user_goes_on() -> None:
     assert texts(template(SHOUTS).render_start(TALK, thinking=False)) == []
 
 
+def test_a_template_that_looks_at_the_first_message_is_not_asked_about_none() -> None:
+    for text in (CHATML, REFUSES_SYSTEM):
+        chat = template(text)
+        assert texts(chat.render([], thinking=False)) == ["<|im_start|>user\n"]
+        assert texts(chat.render_start([], thinking=False)) == ["<|im_start|>user\n"]
+
+
 def test_thinking_is_told_to_templates_that_know_it() -> None:
     chat = template(CHATML + "{% if enable_thinking %}!{% endif %}")
     assert texts(chat.render(TALK, thinking=True))[-1].endswith("assistant\n!")

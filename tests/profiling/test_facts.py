@@ -1,5 +1,7 @@
 """The lines that tell what each engine did, where an engine tells it."""
 
+import pytest
+
 from profiling.report.facts import fact_lines
 from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Turn
@@ -53,3 +55,23 @@ def test_what_an_engine_does_not_tell_has_no_line() -> None:
     lines = fact_lines(answered(), "-")
     assert list(lines) == ["ASR", "LLM", "voice", "playout"]
     assert "look-ahead" not in lines["ASR"] and "final - ms" in lines["ASR"]
+
+
+@pytest.mark.parametrize(
+    ("tokens_ms", "per_s"),
+    [
+        ([10, 10], 100),
+        ([0, 10, 10], 100),  # the first one came with the prompt's end
+        ([0, 0, 0, *[20] * 5, 0, *[20] * 5], 55),  # two came together, once
+        ([0, *[20] * 5, 0, *[20] * 3], None),
+        ([0, 20, 0, 0], None),
+        ([0, 0, 0], None),
+        ([], None),
+    ],
+)
+def test_tokens_that_came_together_have_no_rate(tokens_ms: list[int], per_s: float | None) -> None:
+    turn = Turn("c", 1, 0)
+    ends = [sum(tokens_ms[: at + 1]) * MS for at in range(len(tokens_ms))]
+    starts = [end - ms * MS for end, ms in zip(ends, tokens_ms, strict=True)]
+    turn.add(Stage.LLM_FIRST_PHRASE, 0, 500 * MS, attributes={v.START_TIMES_NS: starts, v.END_TIMES_NS: ends})
+    assert turn_facts(turn).llm_tokens_per_s == per_s

@@ -204,6 +204,30 @@ def test_the_summary_takes_medians_over_the_turns_that_count() -> None:
     assert "3 of 6 turns are left out of the medians: 2 interrupted before the first sound, 1 cut off." in text
 
 
+def silent(reason: EndReason | None) -> Turn:
+    turn = interrupted()
+    turn.end_reason = reason
+    return turn
+
+
+def test_why_turns_are_left_out_reads_as_a_sentence() -> None:
+    early = answered()
+    early.speech_end_ns = early.first_audio_ns + 1
+    failed = answered()
+    failed.end_reason = EndReason.ERROR
+    turns = [silent(EndReason.ERROR), silent(EndReason.COMPLETED), silent(EndReason.COMPLETED), early, failed]
+    to = console(200)
+    print_summary(to, [*turns, silent(EndReason.NO_TRANSCRIPT), silent(EndReason.CUT_OFF), silent(None)])
+    assert (
+        "8 of 8 turns are left out of the medians: 1 turn whose engine failed, 2 turns whose reply made no sound, "
+        "1 turn whose reply began before the speech ended, 1 failed, 1 turn with speech, but no words, 1 turn in which "
+        "the user went on speaking before the first sound, 1 not finished."
+    ) in " ".join(printed(to).split())
+    to = console()
+    print_summary(to, [silent(EndReason.STOPPED), silent(EndReason.STOPPED)])
+    assert "2 stopped with the run" in printed(to)
+
+
 def test_a_summary_without_any_latency_has_no_median() -> None:
     to = console()
     print_summary(to, [interrupted()])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -60,6 +61,12 @@ def cut(path: Path, bytes_less: int = 1000) -> None:
     path.write_bytes(path.read_bytes()[:-bytes_less])
 
 
+def pipe(path: Path, make: Callable[..., None] = lambda _, path: os.mkfifo(path)) -> None:
+    """In the place of a file, or what `make` (from a name, at a path) makes."""
+    path.unlink()
+    make(path.name, path)
+
+
 def renamed(folder: Path) -> None:
     main_tensors(folder, lambda all_: all_.update({"x.stop_head.weight": all_.pop("stop_head.weight")}))
 
@@ -113,7 +120,22 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "an older VoxCPM": (lambda f: configured(f, architecture="voxcpm"), "architecture 'voxcpm', not voxcpm2"),
     "no architecture": (lambda f: configured(f, architecture=None), "architecture None, not voxcpm2"),
     "tokenizer cut short": (lambda f: cut(f / "tokenizer.json"), "tokenizer.json is no JSON file"),
-    "tokenizer of no kind": (lambda f: (f / "tokenizer.json").write_text("{}"), "cannot be loaded"),
+    "tokenizer of no kind": (
+        lambda f: (f / "tokenizer.json").write_text("{}"),
+        "The files tokenizer.json and tokenizer_config.json in .* describe no tokenizer; fetch",
+    ),
+    "a file for a folder": (lambda f: (f.rename(f.parent / "elsewhere"), f.touch()), "tiny-voice is no folder: give"),
+    "a pipe for a config": (lambda f: pipe(f / "config.json"), "config.json is no file; fetch"),
+    "a pipe for a tokenizer": (lambda f: pipe(f / "tokenizer.json"), "tokenizer.json is no file; fetch"),
+    "a pipe for weights": (lambda f: pipe(f / MAIN), f"{MAIN} does not exist"),
+    "a link to itself": (lambda f: pipe(f / "config.json", os.symlink), "config.json does not exist"),
+    "patches of nothing": (lambda f: configured(f, patch_size=0), r"\(patch_size is 0, which must be from 1 to 64\)"),
+    "negative patches": (lambda f: configured(f, patch_size=-1), r"\(patch_size is -1, which must be from 1 to 64\)"),
+    "a million layers": (
+        lambda f: configured(f, residual_lm_num_layers=10**6),
+        r"\(residual_lm_num_layers is 1000000, which must be from 1 to 256\)",
+    ),
+    "no positions": (lambda f: configured(f, max_length=0), r"\(max_length is 0, which must be from 1 to 1048576\)"),
 }
 
 
@@ -125,6 +147,13 @@ def test_a_checkpoint_that_is_not_one_is_refused(folder: Path, kind: str) -> Non
         VoxCpmEngine(folder, clock=TickingClock())
     told = str(refusal.value)
     assert "\n" not in told and told.endswith(".") and str(folder) in told
+
+
+def test_a_foreign_pickle_is_refused_without_a_warning(folder: Path, recwarn: pytest.WarningsRecorder) -> None:
+    (folder / VAE).write_bytes(pickle.dumps(print))
+    with pytest.raises(TurnscopeError, match=f"{VAE} is damaged or holds no weights"):
+        check(folder)
+    assert not recwarn.list
 
 
 def test_the_check_reads_no_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from agent.errors import TurnscopeError
 from agent.tts.protocol import Patch, Setup
 from agent.tts.voxcpm import VoxCpmEngine
 from agent.tts.voxcpm_checkpoint import VoxCPM2Model, load
+from agent.tts.voxcpm_voice import Voice
 from tests.fakes.ticking import TickingClock, never
 from tests.tiny_models.voxcpm import EARLIEST_END, PATCH_SAMPLES, TINY, write_voxcpm
 
@@ -129,11 +130,27 @@ def test_every_kind_of_voice_is_the_librarys(model: VoxCPM2Model, tone: Path, hu
         assert samples.shape == (EARLIEST_END * PATCH_SAMPLES,)
 
 
-def test_a_recording_too_long_for_the_model_is_refused(tmp_path: Path) -> None:
+def test_a_recording_too_long_for_the_model_is_refused_before_it_is_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small = load(write_voxcpm(tmp_path / "small", replace(TINY, kv_positions=24)), "cpu")
     long = write_wav(tmp_path / "long.wav", 100, seconds=24 * 0.16)
-    with pytest.raises(TurnscopeError, match=r"take \d+ positions, but voxcpm2 has 24: give a shorter phrase or"):
-        engine(small, reference_wav=long).warm_up()
+    monkeypatch.setattr(small, "build_prompt_cache", pytest.fail)
+    for given in ({"reference_wav": long}, {"prompt_wav": long, "prompt_text": "hello"}):
+        with pytest.raises(TurnscopeError, match=r"take \d+ positions, but voxcpm2 has 24: give a shorter phrase or"):
+            engine(small, **given).warm_up()
+
+
+@pytest.mark.parametrize("rate_hz", [8_000, 16_000, 22_050, 44_100, 48_000])
+def test_the_positions_of_a_recording_are_known_before(model: VoxCPM2Model, tmp_path: Path, rate_hz: int) -> None:
+    for samples in (rate_hz // 2, round(0.8 * rate_hz), round(0.8 * rate_hz) + 1, 12_345):
+        path = tmp_path / f"{samples}.wav"
+        soundfile.write(path, 0.1 * np.sin(np.arange(samples) / 9), rate_hz)
+        cache = model.build_prompt_cache(reference_wav_path=str(path))
+        encoded = len(cache["ref_audio_feat"])
+        assert Voice(reference_wav=path).positions(model) == encoded + 2
+        assert Voice(prompt_wav=path, prompt_text="hello").positions(model) == encoded
+    assert Voice("calm").positions(model) == 0
 
 
 def no_wav(folder: Path) -> Path:

@@ -38,7 +38,8 @@ _LONGEST_PROMPTS = 0.75  # of the longest: those that the arithmetic of llama.cp
 def calibrate(settings: Settings, engines: Engines, book: WorkBook, clock: Clock, tell: Tell) -> Calibration:
     """`settings` name a model for every stage; `engines` are theirs, loaded and warm, with threads of their own.
 
-    Takes about a minute with the default engines; a slow engine is measured less often.
+    Takes about a minute with the default engines; a slow engine is measured less often, and a model on a server, which
+    others may use too, not at all.
     """
     began_ns = clock.now_ns()
     sounds = [one.recording.samples for name in _SCENARIOS for one in load_scenario(name).utterances]
@@ -46,10 +47,7 @@ def calibrate(settings: Settings, engines: Engines, book: WorkBook, clock: Clock
     samples = _listening(engines, sounds[0], clock)
     tell("the recogniser")
     samples += _on(engines.workers.asr, lambda: measure_asr(engines.asr, sounds, Budget(clock, _ASR_S)))
-    tell("the language model's prefill")
-    prefills = _on(engines.workers.llm, lambda: measure_prefill(engines.llm, Budget(clock, _PREFILL_S)))
-    tell("the language model's tokens")
-    tokens = _on(engines.workers.llm, lambda: measure_decode(engines.llm, Budget(clock, _DECODE_S)))
+    prefills, tokens = _language_model(settings, engines, clock, tell)
     tell("the voice")
     said = _on(engines.workers.tts, lambda: measure_tts(engines.tts, Budget(clock, _TTS_S)))
     samples += [*prefills, *tokens, *(one for one in said if isinstance(one, Sample))]
@@ -70,6 +68,17 @@ def _on(worker: object, measure: Callable[[], Iterable[T]]) -> list[T]:
     if not isinstance(worker, ThreadWorker):
         raise TypeError(f"{worker!r} has no thread of its own to measure on")
     return worker.run_now(lambda: list(measure()))
+
+
+def _language_model(
+    settings: Settings, engines: Engines, clock: Clock, tell: Tell
+) -> tuple[list[Sample], list[Sample]]:
+    if choose(settings).llm == "http":
+        return [], []
+    tell("the language model's prefill")
+    prefills = _on(engines.workers.llm, lambda: measure_prefill(engines.llm, Budget(clock, _PREFILL_S)))
+    tell("the language model's tokens")
+    return prefills, _on(engines.workers.llm, lambda: measure_decode(engines.llm, Budget(clock, _DECODE_S)))
 
 
 def _listening(engines: Engines, sound: NDArray[np.float32], clock: Clock) -> list[Sample]:

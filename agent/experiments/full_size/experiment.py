@@ -1,6 +1,6 @@
 """The whole experiment: what can be measured here, room for it, the files, engine by engine, then one turn."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,26 +10,32 @@ from numpy.typing import NDArray
 from agent import devices, models
 from agent.engine_choice import SMART_TURN_MODEL, VAD_MODEL
 from agent.errors import TurnscopeError
-from agent.experiments.full_size import memory, room
+from agent.experiments.full_size import memory, room, small_models
 from agent.experiments.full_size.ceilings import Ceilings
+from agent.experiments.full_size.comparison import SmallLaws
+from agent.experiments.full_size.demands import TokenDemands
 from agent.experiments.full_size.effort import Effort
+from agent.experiments.full_size.engines import measure, model_path, recipes_of
 from agent.experiments.full_size.making import Made, Recipe, find, make
 from agent.experiments.full_size.packages import ASR, ENGINES, LLM, NAMES, TTS, TURN, why_not
 from agent.experiments.full_size.report import FILE, Report
 from agent.experiments.full_size.samples import Row, Sample, rows
 from agent.experiments.full_size.settings import Placed, pipeline_settings
 from agent.experiments.full_size.shapes import FULL_SIZE, Shapes
+from agent.experiments.full_size.small_models import there_and_back
 from agent.experiments.work.names import FLOAT32, LLAMA_READ, Q4_0
 from agent.scenario import load_scenario
 from profiling.environment import LIBRARIES, Machine, versions_of
+from profiling.machine import Ceiling
+from profiling.machine.caches import cache_or_guess_bytes
 from profiling.roofline import READ
 from profiling.trace.clock import Clock, SystemClock, seconds
 
 PHASES = (*ENGINES, TURN)
 Tell = Callable[[str], None]
 _BIG_LIBRARIES = ("torch", "nemo-toolkit", "voxcpm", "transformers")
-_EXPECTED_S = {ASR: 110, LLM: 110, TTS: 200, TURN: 190}  # on two cores of a CPU
-_ON_GPU_S = 45  # each, most of it loading
+_EXPECTED_S = {ASR: 180, LLM: 120, TTS: 190, TURN: 190}  # on two cores of a CPU
+_ON_GPU_S = 60  # each, most of it loading
 _MADE_PER_S = 120e6  # bytes
 
 
@@ -62,7 +68,8 @@ class Experiment:
         self._placed = Placed(plan.device, Machine.this().usable_cores)
         self._llm_placed = self._placed_llm()
         self._sound: NDArray[np.float32] = load_scenario(plan.effort.turn_scenario).utterances[0].recording.samples
-        self._recipes = self._all_recipes()
+        engines = set(ENGINES if TURN in self._phases else self._phases)
+        self._recipes = recipes_of(engines, plan.shapes, self._sound)
 
     def _possible(self, phases: Sequence[str]) -> list[str]:
         reasons = {engine: why_not(engine, self._plan.device) for engine in ENGINES}
@@ -86,24 +93,6 @@ class Experiment:
         )
         return Placed(devices.CPU, self._placed.threads)
 
-    def _all_recipes(self) -> dict[str, list[Recipe]]:
-        """By engine; the first is its model. The libraries that make them are imported here."""
-        recipes: dict[str, list[Recipe]] = {}
-        shapes, engines = self._plan.shapes, set(ENGINES if TURN in self._phases else self._phases)
-        if ASR in engines:
-            from agent.experiments.full_size import nemotron_file
-
-            recipes[ASR] = [nemotron_file.recipe(shapes.asr, self._sound)]
-        if LLM in engines:
-            from agent.experiments.full_size import gguf_file
-
-            recipes[LLM] = [gguf_file.recipe(shapes.llm), gguf_file.recipe(gguf_file.narrow(shapes.llm))]
-        if TTS in engines:
-            from agent.experiments.full_size import voxcpm_folder
-
-            recipes[TTS] = [voxcpm_folder.recipe(shapes.tts)]
-        return recipes
-
     @property
     def place(self) -> str:
         """Where it runs, in words."""
@@ -118,27 +107,36 @@ class Experiment:
         unmade = [recipe.size_bytes for those in self._recipes.values() for recipe in those if find(recipe) is None]
         return sum(of_phase[phase] for phase in self._phases) + sum(unmade) / _MADE_PER_S
 
+    @property
+    def _sizes_bytes(self) -> dict[str, int]:
+        return {name: those[0].size_bytes for name, those in self._recipes.items()}
+
+    def require_room(self) -> None:
+        """Raises TurnscopeError when disk or memory do not suffice."""
+        room.require_disk(self._recipes)
+        room.require_memory(self._phases, self._sizes_bytes, self._plan.device)
+
     def run(self, tell: Tell) -> Report:
         """`tell` is called with what is being done. Raises TurnscopeError when there is no room for it; a phase for
         which others have taken the room meanwhile is passed over."""
         began_ns = self._plan.clock.now_ns()
-        room.require_disk(self._recipes)
-        sizes_bytes = {name: those[0].size_bytes for name, those in self._recipes.items()}
-        room.require_memory(self._phases, sizes_bytes, self._plan.device)
+        self.require_room()
+        sizes_bytes = self._sizes_bytes
         made = {name: self._made(name, those, tell) for name, those in self._recipes.items()}
         files = {name: those[0].folder for name, those in made.items()}
-        llama_file = made[LLM][1].folder / _gguf_name() if LLM in made else None
+        llama_file = model_path(LLM, made[LLM][1].folder) if LLM in made else None
         ceilings = Ceilings(self._plan.clock, self._placed.threads, self._plan.effort, llama_file)
+        laws = SmallLaws(cache_or_guess_bytes() if self._plan.device == devices.CPU else 0)
         found: list[Row] = []
         run_folder: Path | None = None
         for phase in self._phases:
             if shortage := room.shortage(phase, sizes_bytes, self._plan.device):
                 self.notes.append(f"Passed over: {NAMES[phase]}. {shortage}")
             elif phase == TURN:
-                of_turn, run_folder = self._play(files, ceilings, tell)
+                of_turn, run_folder = self._play(files, ceilings, laws, tell)
                 found += of_turn
             else:
-                found += self._measure(phase, files[phase], ceilings, tell)
+                found += self._measure(phase, made[phase], ceilings, laws, tell)
         report = Report(
             device=self._plan.device,
             machine=Machine.this(),
@@ -147,6 +145,7 @@ class Experiment:
             effort=self._plan.effort,
             made={name: those[0] for name, those in made.items()},
             ceilings=ceilings.all,
+            laws=laws.as_json(),
             rows=found,
             notes=self.notes,
             took_s=seconds(self._plan.clock.now_ns() - began_ns),
@@ -162,38 +161,37 @@ class Experiment:
         memory.give_back()
         return made
 
-    def _measure(self, phase: str, folder: Path, ceilings: Ceilings, tell: Tell) -> list[Row]:
+    def _measure(self, phase: str, made: Sequence[Made], ceilings: Ceilings, laws: SmallLaws, tell: Tell) -> list[Row]:
+        """The small models right before the big one. A recogniser takes half a minute to load: each of those once."""
+        big, *small = (one.folder for one in made)
+        folders, short = small if phase == ASR else there_and_back(small), small_models.short(self._plan.effort)
+        laws.fit(*self._samples(phase, f"{phase}, small models", folders, short, ceilings, tell))
+        samples, around = self._samples(phase, phase, [big], self._plan.effort, ceilings, tell)
+        return laws.compare(rows(samples, around), around, alone=True)
+
+    def _samples(
+        self, phase: str, what: str, folders: Iterable[Path], effort: Effort, ceilings: Ceilings, tell: Tell
+    ) -> tuple[list[Sample], dict[str, Ceiling]]:
+        """Of one model after another, and the ceilings around them."""
         placed = self._llm_placed if phase == LLM else self._placed
         names = {ASR: (READ, FLOAT32), LLM: (LLAMA_READ, Q4_0), TTS: (READ, FLOAT32, self._plan.shapes.tts.dtype)}
+        samples: list[Sample] = []
         tell(f"{NAMES[phase]}: the machine's ceilings")
-        with ceilings.around(phase, dict.fromkeys(names[phase], placed.device)) as around:
-            samples = self._samples(phase, folder, tell)
-            memory.give_back()
+        with ceilings.around(what, dict.fromkeys(names[phase], placed.device)) as around:
+            for folder in folders:
+                samples += measure(phase, folder, placed, effort, self._sound, self._plan.clock, tell)
+                memory.give_back()
             tell(f"{NAMES[phase]}: the machine's ceilings once more")
-        return rows(samples, around)
+        return samples, around
 
-    def _samples(self, phase: str, folder: Path, tell: Tell) -> list[Sample]:
-        effort, clock = self._plan.effort, self._plan.clock
-        if phase == ASR:
-            from agent.experiments.full_size import measure_asr, nemotron_file
-
-            path = folder / nemotron_file.FILE
-            return measure_asr.measure_asr(path, self._placed, effort, self._sound, clock, tell)
-        if phase == LLM:
-            from agent.experiments.full_size.measure_llm import measure_llm
-
-            return measure_llm(folder / _gguf_name(), self._llm_placed, effort, clock, tell)
-        from agent.experiments.full_size.measure_tts import measure_tts
-
-        return measure_tts(folder, self._placed, effort, clock, tell)
-
-    def _play(self, files: Mapping[str, Path], ceilings: Ceilings, tell: Tell) -> tuple[list[Row], Path]:
-        from agent.experiments.full_size import nemotron_file
+    def _play(
+        self, files: Mapping[str, Path], ceilings: Ceilings, small_laws: SmallLaws, tell: Tell
+    ) -> tuple[list[Row], Path]:
         from agent.experiments.full_size.turn import play_turn
         from agent.experiments.full_size.turn_samples import TurnLaw
         from agent.experiments.work import laws
 
-        plan, asr, llm = self._plan, files[ASR] / nemotron_file.FILE, files[LLM] / _gguf_name()
+        plan, asr, llm = self._plan, model_path(ASR, files[ASR]), model_path(LLM, files[LLM])
         settings = pipeline_settings(asr, llm, files[TTS], self._placed, self._llm_placed, plan.effort)
         wanted: dict[str, str] = dict.fromkeys((READ, FLOAT32, plan.shapes.tts.dtype), self._placed.device)
         wanted |= dict.fromkeys((LLAMA_READ, Q4_0), self._llm_placed.device)
@@ -203,11 +201,7 @@ class Experiment:
             memory.give_back()
             tell("all three: the machine's ceilings once more")
         of_llm = laws.LlmLaw(llm, self._llm_placed.batch_tokens)
-        law = TurnLaw(laws.AsrLaw(asr), of_llm, laws.TtsLaw(files[TTS]), settings, played.alone)
-        return rows(list(law.samples(played.turn)), around), played.run_folder
-
-
-def _gguf_name() -> str:
-    from agent.experiments.full_size import gguf_file
-
-    return gguf_file.FILE
+        tokens = TokenDemands(llm, of_llm)
+        law = TurnLaw(laws.AsrLaw(asr), of_llm, tokens, laws.TtsLaw(files[TTS]), settings, played.alone)
+        found = rows(list(law.samples(played.turn)), around)
+        return small_laws.compare(found, around, alone=False), played.run_folder

@@ -5,7 +5,7 @@ weights of 4 bits, of which 8 stands for nought.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod, sqrt
 from pathlib import Path
 
@@ -44,11 +44,6 @@ _RESTLESS = 32.0  # gain of a layer: what comes next depends on all that came be
 def recipe(shape: GemmaShape) -> Recipe:
     size = size_bytes(shape)
     return Recipe("gemma-gguf", shape, VERSION, size, lambda folder: write(folder / FILE, shape), disk_bytes=size)
-
-
-def narrow(shape: GemmaShape) -> GemmaShape:
-    """As wide, but of one local and one global layer and with few tokens: what measures llama.cpp's arithmetic."""
-    return replace(shape, layers=2, period=2, vocabulary=0, context=4096)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from agent.errors import TurnscopeError
 from agent.user_cache import cache_folder, exclusive
 
 _RECORD = "made.json"
+_TORCH_WRITES = ("inline_container", "PytorchStreamWriter", "iostream")  # what it names when it writes a file
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,24 @@ def make(recipe: Recipe, on_wait: Callable[[], None]) -> Made:
                 _clear(workshop)
                 raise
             return made
-    except OSError as error:
+    except Exception as error:
+        if not _is_failed_write(error):
+            raise
+        reason = (error.strerror or error) if isinstance(error, OSError) else "a write failed"
         raise TurnscopeError(
-            f"The files cannot be made in {folder.parent} ({error.strerror or error}): make that folder writable and "
-            "roomy or point XDG_CACHE_HOME at one that is."
+            f"The files cannot be made in {folder.parent} ({reason}): make that folder writable and roomy or point "
+            "XDG_CACHE_HOME at one that is."
         ) from error
+
+
+def _is_failed_write(error: Exception) -> bool:
+    """The system's error, or what PyTorch and safetensors make of it; neither has a type for it."""
+    words = str(error)
+    return (
+        isinstance(error, OSError)
+        or (isinstance(error, RuntimeError) and any(name in words for name in _TORCH_WRITES))
+        or (type(error).__name__ == "SafetensorError" and "serializing" in words)
+    )
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from agent.asr.nemotron import NemotronEngine
 from agent.asr.nemotron_checkpoint import load
 from agent.asr.protocol import AsrStream, Transcript
+from agent.experiments.full_size.demands import of_pass
 from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.samples import SUM, Sample
 from agent.experiments.full_size.settings import Placed
@@ -71,10 +72,12 @@ def _samples(
     durations = tuple(seconds(end - start) for heard in passes for start, end in heard.passes_ns)
     share = statistics.median(durations) * 1000 / chunk_ms
     note = f"{share:.2f} s per second of sound, {tokens:.1f} tokens"
-    yield Sample(ENGINE, stage, None, durations, tuple(terms.values()), SUM, note=note)
+    demands = of_pass(chunk_ms, terms)
+    yield Sample(ENGINE, stage, None, durations, tuple(terms.values()), SUM, note=note, demands=tuple(demands.values()))
     for part, term in terms.items():
         times = tuple(seconds(ns) for heard in passes for ns in heard.parts_ns[part])
-        yield Sample(ENGINE, stage, part, times, (term,))
+        yield Sample(ENGINE, stage, part, times, (term,), demands=(demands[part],))
     after = law.a_pass(chunk_ms, statistics.mean(heard.tokens for heard in flushes))
     finals = tuple(seconds(heard.end_ns - heard.start_ns) for heard in flushes)
-    yield Sample(ENGINE, f"flush at {chunk_ms} ms", None, finals, tuple(after.values()), SUM)
+    flushed = tuple(of_pass(chunk_ms, after).values())
+    yield Sample(ENGINE, f"flush at {chunk_ms} ms", None, finals, tuple(after.values()), SUM, demands=flushed)

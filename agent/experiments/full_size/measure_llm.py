@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from agent import devices
+from agent.experiments.full_size.demands import TokenDemands, of_prefill
 from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.samples import Sample
 from agent.experiments.full_size.settings import Placed
@@ -44,7 +45,7 @@ def measure_llm(path: Path, placed: Placed, effort: Effort, clock: Clock, tell: 
                 done.append(prefill(engine, tokens + cached, number))
             samples.append(_prefill_sample(law, done))
         tell(f"language model: {effort.llm_tokens} tokens")
-        samples.append(_decode_sample(law, _decoded(engine, effort.llm_tokens)))
+        samples.append(_decode_sample(law, TokenDemands(path, law), _decoded(engine, effort.llm_tokens)))
     return samples
 
 
@@ -52,7 +53,8 @@ def _prefill_sample(law: LlmLaw, done: Sequence[Prefill]) -> Sample:
     tokens = done[-1].evaluated_tokens or 0
     times = tuple(seconds(one.end_ns - one.start_ns) for one in done)
     note = f"{tokens / statistics.median(times):.1f} tokens/s"
-    return Sample(ENGINE, f"prefill of {tokens} tokens", None, times, (law.prefill(tokens),), note=note)
+    term = law.prefill(tokens)
+    return Sample(ENGINE, f"prefill of {tokens} tokens", None, times, (term,), note=note, demands=(of_prefill(term),))
 
 
 def _decoded(engine: LlamaEngine, count: int) -> list[Token]:
@@ -62,11 +64,12 @@ def _decoded(engine: LlamaEngine, count: int) -> list[Token]:
     return [item for item in items if isinstance(item, Token) and item.weight_bytes]
 
 
-def _decode_sample(law: LlmLaw, tokens: Sequence[Token]) -> Sample:
+def _decode_sample(law: LlmLaw, demands: TokenDemands, tokens: Sequence[Token]) -> Sample:
     times = tuple(seconds(token.end_ns - token.start_ns) for token in tokens)
     kv_bytes = statistics.mean(token.kv_bytes or 0 for token in tokens)
     note = (
         f"{1 / statistics.median(times):.2f} tokens/s, {law.weight_bytes / 1e9:.3f} GB of weights and "
         f"{kv_bytes / 1e6:.1f} MB of KV per token"
     )
-    return Sample(ENGINE, "decode of a token", None, times, (law.token(kv_bytes),), note=note)
+    asked = (demands.token(kv_bytes),)
+    return Sample(ENGINE, "decode of a token", None, times, (law.token(kv_bytes),), note=note, demands=asked)

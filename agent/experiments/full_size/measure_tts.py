@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate, combinations, islice
 from pathlib import Path
 
+from agent.experiments.full_size.demands import Demand, of_patch, of_setup
 from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.samples import INTERCEPT_AND_PATCH, PATCH_LOOP, SUM, Sample
 from agent.experiments.full_size.settings import Placed
@@ -66,7 +67,7 @@ def measure_tts(
         calibrating = [one for one, patches in zip(phrases, lengths, strict=True) if patches]
         checked = [one for one, patches in zip(phrases, lengths, strict=True) if not patches]
         samples += _patch_samples(law, steps, phrases, engine.sample_rate)
-        samples.append(_first_audio_sample(steps, calibrating, checked))
+        samples.append(_first_audio_sample(law, steps, calibrating, checked))
     return [*_setup_samples(law, said), *samples]
 
 
@@ -91,10 +92,11 @@ def _setup_samples(law: TtsLaw, said: Sequence[_Said]) -> Iterator[Sample]:
     terms = law.setup(said[0].setup.units)
     note = f"{said[0].setup.units} text tokens"
     totals = tuple(_length_s(one.setup) for one in said)
-    yield Sample(ENGINE, "set-up", None, totals, tuple(terms.values()), SUM, note=note)
+    demands = of_setup(terms)
+    yield Sample(ENGINE, "set-up", None, totals, tuple(terms.values()), SUM, note=note, demands=tuple(demands.values()))
     for part in said[0].setup.parts_ns:
         times = tuple(seconds(one.setup.parts_ns[part]) for one in said)
-        yield Sample(ENGINE, "set-up", part, times, (terms[part],) if part in terms else ())
+        yield Sample(ENGINE, "set-up", part, times, (terms[part],) if part in terms else (), demands=(demands[part],))
 
 
 def _patch_samples(law: TtsLaw, steps: int, said: Sequence[_Said], rate_hz: int) -> Iterator[Sample]:
@@ -110,13 +112,17 @@ def _patch_samples(law: TtsLaw, steps: int, said: Sequence[_Said], rate_hz: int)
         times = tuple(map(_length_s, patches))
         audio_s = len(patches[0].samples) / rate_hz
         note = f"{patches[0].forwards} forwards, {statistics.median(times) / audio_s:.2f} s per second of sound"
-        yield Sample(ENGINE, stage, None, times, tuple(terms.values()), PATCH_LOOP, note=note)
+        demands = of_patch(terms, patches[0].forwards)
+        asked = tuple(demands.values())
+        yield Sample(ENGINE, stage, None, times, tuple(terms.values()), PATCH_LOOP, note=note, demands=asked)
         for part, term in terms.items():
-            yield Sample(ENGINE, stage, part, tuple(seconds(patch.parts_ns[part]) for patch in patches), (term,))
+            of_part = tuple(seconds(patch.parts_ns[part]) for patch in patches)
+            yield Sample(ENGINE, stage, part, of_part, (term,), demands=(demands[part],))
 
 
-def _first_audio_sample(steps: int, calibrating: Sequence[_Said], checked: Sequence[_Said]) -> Sample:
-    """Without a prediction where the machine's speed changed so much between the phrases that no law came out."""
+def _first_audio_sample(law: TtsLaw, steps: int, calibrating: Sequence[_Said], checked: Sequence[_Said]) -> Sample:
+    """Of the laws of small models it asks for the set-up and the first patch; its own is the line through longer
+    phrases, of which there is none where the machine's speed changed too much between them."""
     intercept_s, patch_s = line([point for one in calibrating for point in one.points_after_first])
     first_audio_s = intercept_s + patch_s
     lengths = [len(one.patches) for one in calibrating]
@@ -129,7 +135,14 @@ def _first_audio_sample(steps: int, calibrating: Sequence[_Said], checked: Seque
         law=INTERCEPT_AND_PATCH,
         stated_s=first_audio_s if first_audio_s > 0 else None,
         note=note,
+        demands=_first_audio(law, calibrating[0]),
     )
+
+
+def _first_audio(law: TtsLaw, said: _Said) -> tuple[Demand, ...]:
+    forwards = said.patches[0].forwards
+    of_first = of_patch(law.patch(forwards, first=True), forwards)
+    return (*of_setup(law.setup(said.setup.units)).values(), *of_first.values())
 
 
 def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:

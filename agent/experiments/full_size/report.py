@@ -13,12 +13,13 @@ from agent.experiments.full_size.shapes import Shapes
 from profiling.environment import Machine
 from profiling.machine import Ceiling
 
-FORMAT, FILE = 1, "full-size.json"
+FORMAT, FILE = 2, "full-size.json"
 
 
 @dataclass(frozen=True)
 class Report:
-    """`made` by engine; `ceilings` by what they were to explain; `run_folder` is that of the scripted turn."""
+    """`made` by engine; `ceilings` by what they were to explain; `laws` of small models by name, as they are written;
+    `run_folder` is that of the scripted turn."""
 
     device: str
     machine: Machine
@@ -27,6 +28,7 @@ class Report:
     effort: Effort
     made: dict[str, Made]
     ceilings: dict[str, dict[str, Ceiling]]
+    laws: dict[str, Any]
     rows: Sequence[Row]
     notes: Sequence[str]
     took_s: float
@@ -49,6 +51,7 @@ class Report:
                 what: {name: asdict(one) | {"median": one.median} for name, one in those.items()}
                 for what, those in self.ceilings.items()
             },
+            "laws": self.laws,
             "rows": [row.as_json() for row in self.rows],
             "notes": list(self.notes),
             "took_s": self.took_s,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from agent.experiments.full_size.demands import Demand, TokenDemands, of_pass, of_patch, of_prefill, of_setup
 from agent.experiments.full_size.samples import FIXED, OURS, PATCH_LOOP, SUM, WAIT, Sample
 from agent.experiments.full_size.turn import Alone
 from agent.experiments.work.laws import AsrLaw, LlmLaw, TtsLaw
@@ -31,8 +32,11 @@ _BESIDE = (Stage.ASR_PARTIAL, Stage.LLM_DECODE, Stage.TTS_PATCHES)
 class TurnLaw:
     """What each step of a turn should have taken."""
 
-    def __init__(self, asr: AsrLaw, llm: LlmLaw, tts: TtsLaw, settings: Settings, alone: Alone) -> None:
+    def __init__(
+        self, asr: AsrLaw, llm: LlmLaw, tokens: TokenDemands, tts: TtsLaw, settings: Settings, alone: Alone
+    ) -> None:
         self._asr, self._llm, self._tts = asr, llm, tts
+        self._tokens = tokens
         self._settings = settings
         self._alone = alone
 
@@ -50,6 +54,7 @@ class TurnLaw:
             tuple(term for sample in stages for term in sample.terms),
             law=SUM,
             stated_s=sum(sample.stated_s or 0 for sample in stages),
+            demands=tuple(demand for sample in stages for demand in sample.demands),
         )
         on_path = {segment.step for segment in path.segments}
         for sample in stages:
@@ -75,6 +80,7 @@ class TurnLaw:
 
     def _sample(self, stage: Stage, steps: Sequence[Step], count: int) -> Sample:
         terms = tuple(term for step in steps for term in self._terms(step).values())
+        demands = tuple(demand for step in steps for demand in self._demands(step).values())
         law, stated_s = (PATCH_LOOP if stage in _PATCHES else SUM, None) if len(terms) > 1 else (None, None)
         if stage in (Stage.HOST, Stage.QUEUE, Stage.UNATTRIBUTED) or (stage in _ASR and not terms):
             law, stated_s = OURS, 0.0
@@ -84,39 +90,61 @@ class TurnLaw:
             law, stated_s = FIXED, count * self._alone.vad_s
         elif stage is Stage.SMART_TURN:
             law, stated_s = FIXED, count * self._alone.smart_turn_s
-        return Sample(ENGINE, stage, None, (), terms, law, stated_s, _counted(steps))
+        return Sample(ENGINE, stage, None, (), terms, law, stated_s, _counted(steps), demands)
+
+    def _demands(self, step: Step) -> dict[str, Demand]:
+        """By the names of `_terms`, and of the set-up its parts without work too."""
+        passes, chunk_ms = len(loop_ns(step) or ()), self._settings.asr.chunk_ms
+        if step.stage in _ASR:
+            return of_pass(chunk_ms, self._a_pass(step, passes), passes)
+        if step.stage is Stage.LLM_PREFILL:
+            return {part: of_prefill(term) for part, term in self._terms(step).items()}
+        if step.stage in _DECODE and (steps := _number(step, v.WORK_STEPS)):
+            return {"decode": self._tokens.token(self._kv_bytes(step) / steps, steps)}
+        if step.stage is Stage.TTS_SETUP:
+            return of_setup(self._terms(step))
+        if step.stage in _PATCHES:
+            forwards = _numbers(step, v.TTS_FORWARDS)
+            return of_patch(self._a_patch(step), int(forwards[0]), len(forwards))
+        return {}
 
     def _terms(self, step: Step) -> dict[str, Term]:
         if step.stage in _ASR:
             passes = len(loop_ns(step) or ())
-            tokens = _number(step, v.ASR_TOKENS) / max(1, passes)
-            terms = self._asr.a_pass(self._settings.asr.chunk_ms, tokens) if passes else {}
-            return {part: term * passes for part, term in terms.items()}
+            return {part: term * passes for part, term in self._a_pass(step, passes).items()}
         if step.stage is Stage.LLM_PREFILL:
             return {"prefill": self._llm.prefill(int(_number(step, v.LLM_EVALUATED_TOKENS)))}
         if step.stage in _DECODE:
             steps = _number(step, v.WORK_STEPS)
-            kv_bytes = _number(step, v.WORK_BYTES) - steps * self._llm.weight_bytes
-            return {"decode": self._llm.token(kv_bytes / steps) * steps} if steps else {}
+            return {"decode": self._llm.token(self._kv_bytes(step) / steps) * steps} if steps else {}
         if step.stage is Stage.TTS_SETUP:
             return self._tts.setup(int(_number(step, v.TTS_UNITS)))
         if step.stage in _PATCHES:
-            return self._patches(step)
+            patches = len(_numbers(step, v.TTS_FORWARDS))
+            return {part: term * patches for part, term in self._a_patch(step).items()}
         return {}
 
-    def _patches(self, step: Step) -> dict[str, Term]:
+    def _a_pass(self, step: Step, passes: int) -> dict[str, Term]:
+        """Of the step's passes; nothing where it had none."""
+        tokens = _number(step, v.ASR_TOKENS) / max(1, passes)
+        return self._asr.a_pass(self._settings.asr.chunk_ms, tokens) if passes else {}
+
+    def _kv_bytes(self, step: Step) -> float:
+        return _number(step, v.WORK_BYTES) - _number(step, v.WORK_STEPS) * self._llm.weight_bytes
+
+    def _a_patch(self, step: Step) -> dict[str, Term]:
         forwards = _numbers(step, v.TTS_FORWARDS)
-        terms = self._tts.patch(int(forwards[0]), first=step.stage is Stage.TTS_FIRST_PATCH)
-        return {part: term * len(forwards) for part, term in terms.items()}
+        return self._tts.patch(int(forwards[0]), first=step.stage is Stage.TTS_FIRST_PATCH)
 
     def _parts(self, steps: Sequence[Step]) -> Iterator[Sample]:
         """Those of a stage whose steps tell them, summed over the steps."""
         name = _PARTS_OF.get(steps[0].stage) if steps else None
-        terms = [self._terms(step) for step in steps]
+        terms, demands = [self._terms(step) for step in steps], [self._demands(step) for step in steps]
         for part in dict.fromkeys(part for of_step in terms for part in of_step) if name else ():
             measured_s = sum(sum(_numbers(step, str(name).format(part))) for step in steps) / 1e9
             those = tuple(of_step[part] for of_step in terms if part in of_step)
-            yield Sample(ENGINE, steps[0].stage, part, (measured_s,), those)
+            asked = tuple(of_step[part] for of_step in demands if part in of_step)
+            yield Sample(ENGINE, steps[0].stage, part, (measured_s,), those, demands=asked)
 
     def _hangover_s(self, turn: Turn) -> float:
         endpoint = self._settings.endpoint

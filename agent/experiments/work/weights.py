@@ -15,7 +15,7 @@ _ELEMENT_BYTES = {"BF16": 2, "F16": 2, "F32": 4}  # safetensors' names
 def of_nemo(path: Path) -> list[Weight]:
     import torch
 
-    with tarfile.open(path) as archive:
+    with tarfile.open(path, "r:") as archive:
         tensors: dict[str, Any] = torch.load(_member(archive, ".ckpt"), map_location="meta", weights_only=True)
     return _in_order(Weight(name, tuple(t.shape), t.element_size()) for name, t in tensors.items())
 
@@ -24,7 +24,7 @@ def nemo_config(path: Path) -> dict[str, Any]:
     """The contents of a .nemo file's model_config.yaml."""
     import yaml
 
-    with tarfile.open(path) as archive:
+    with tarfile.open(path, "r:") as archive:
         return yaml.safe_load(_member(archive, "model_config.yaml"))
 
 
