@@ -1,13 +1,16 @@
 """The operations of a whole run as columns, so that a million of them can be explained in seconds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from profiling.operations import FIRST_PATCH, FORWARDS, KV_BYTES, PATCH, TOKEN, numbers, operations_of
+from profiling.operations import FIRST_PATCH, FORWARDS, KV_BYTES, PATCH, TOKEN, numbers, operation_of, units_of
 from profiling.trace import vocabulary as v
+from profiling.trace.garbage import no_search_for_cycles
 from profiling.trace.timeline import Step, Turn
 from profiling.trace.vocabulary import Stage
 
@@ -20,7 +23,6 @@ _UNIT_OF_PASS = {
     PATCH: (FORWARDS, v.TTS_FORWARDS),
 }
 _STAGES = tuple(Stage)
-_NAMES = {stage: operation.name for stage in Stage for operation in operations_of(Step(0, stage, 0, 0))}
 _LONGEST_NS = 2.0**61  # an offset beyond it is no time, and would not fit
 
 
@@ -74,23 +76,29 @@ class Table:
 def tables(turns: Sequence[Turn]) -> dict[str, Table]:
     """By operation. The same rows as `operations.operations` gives for each turn; a pass that ends before it begins
     takes no time. Other engines' work counts as overlapping whichever of the turns it belongs to."""
-    pieces: dict[str, list[_Piece]] = {}
-    for number, turn in enumerate(turns):
-        for step in turn.steps:
-            if name := _NAMES.get(step.stage):
-                pieces.setdefault(name, []).append(_piece(name, number, step))
-    return _with_overlap({name: _table(name, found) for name, found in pieces.items()})
+    with no_search_for_cycles():
+        pieces = _pieces(turns)
+    return _with_overlap({name: _table(name, pieces.pop(name)) for name in list(pieces)})
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """The rows of one step; a unit may be told of its first ones only."""
+class _Piece(NamedTuple):
+    """The rows of one step, times as offsets from its start; a unit may be told of its first ones only."""
 
     turn: int
     step: Step
-    start_ns: Integers
-    end_ns: Integers
+    starts_ns: Sequence[float]
+    ends_ns: Sequence[float]
     units: Mapping[str, Sequence[float]]
+
+
+def _pieces(turns: Iterable[Turn]) -> dict[str, list[_Piece]]:
+    """By operation."""
+    found: dict[str, list[_Piece]] = {}
+    for number, turn in enumerate(turns):
+        for step in turn.steps:
+            if name := operation_of(step.stage):
+                found.setdefault(name, []).append(_piece(name, number, step))
+    return found
 
 
 def _piece(name: str, turn: int, step: Step) -> _Piece:
@@ -99,18 +107,19 @@ def _piece(name: str, turn: int, step: Step) -> _Piece:
         if count := min(len(starts), len(ends)):
             unit, key = _UNIT_OF_PASS[name]
             told = numbers(step.attributes.get(key))[:count]
-            return _Piece(turn, step, _times(step, starts[:count]), _times(step, ends[:count]), {unit: told})
-    (whole,) = operations_of(step)
-    units = {unit: (value,) for unit, value in whole.units.items()}
-    return _Piece(turn, step, np.array([whole.start_ns]), np.array([whole.end_ns]), units)
+            return _Piece(turn, step, starts[:count], ends[:count], {unit: told})
+        return _Piece(turn, step, (0,), (step.duration_ns,), {})
+    units = {unit: (value,) for unit, value in units_of(name, step).items()}
+    return _Piece(turn, step, (0,), (step.duration_ns,), units)
 
 
-def _times(step: Step, offsets_ns: Sequence[float]) -> Integers:
-    return step.start_ns + np.asarray(offsets_ns, float).clip(-_LONGEST_NS, _LONGEST_NS).astype(np.int64)
+def _integers(offsets_ns: Iterable[Sequence[float]], count: int) -> Integers:
+    found = np.fromiter(chain.from_iterable(offsets_ns), float, count)
+    return found.clip(-_LONGEST_NS, _LONGEST_NS).astype(np.int64)
 
 
 def _table(name: str, pieces: Sequence[_Piece]) -> Table:
-    counts = [len(piece.start_ns) for piece in pieces]
+    counts = [len(piece.starts_ns) for piece in pieces]
     units: dict[str, Floats] = {}
     row = 0
     for piece, count in zip(pieces, counts, strict=True):
@@ -119,8 +128,9 @@ def _table(name: str, pieces: Sequence[_Piece]) -> Table:
                 units[unit] = np.full(sum(counts), np.nan)
             units[unit][row : row + len(told)] = told
         row += count
-    start_ns = np.concatenate([piece.start_ns for piece in pieces])
-    end_ns = np.maximum(start_ns, np.concatenate([piece.end_ns for piece in pieces]))
+    begin_ns = np.repeat(np.array([piece.step.start_ns for piece in pieces], np.int64), counts)
+    start_ns = begin_ns + _integers((piece.starts_ns for piece in pieces), row)
+    end_ns = np.maximum(start_ns, begin_ns + _integers((piece.ends_ns for piece in pieces), row))
     turn = np.repeat(np.array([piece.turn for piece in pieces], np.int32), counts)
     step = np.repeat(np.array([piece.step.index for piece in pieces], np.int32), counts)
     stage = np.repeat(np.array([_STAGES.index(piece.step.stage) for piece in pieces], np.int32), counts)

@@ -34,6 +34,7 @@ _OF_STAGE = {
     Stage.TTS_FIRST_PATCH: FIRST_PATCH,
     Stage.TTS_PATCHES: PATCH,
 }
+_INTEGERS: set[type] = {int}
 _NUMBERS: set[type] = {int, float}
 _IN_LOOPS = (TOKEN, FIRST_PATCH, PATCH)
 _PARTS_OF = {
@@ -68,13 +69,13 @@ def operations(turn: Turn) -> list[Operation]:
 
 def operations_of(step: Step) -> Iterator[Operation]:
     """Those of one step: each pass of a loop by itself, and otherwise the whole step."""
-    name = _OF_STAGE.get(step.stage)
+    name = operation_of(step.stage)
     if name is None:
         return
     passes = _passes(step) if name in _IN_LOOPS else []
     parts = _parts(name, step)
     if not passes:
-        units = {} if name in _IN_LOOPS else _units(name, step)
+        units = {} if name in _IN_LOOPS else units_of(name, step)
         parts_ns = {part: sum(values) for part, values in parts.items()}
         yield Operation(name, step.stage, step.index, step.start_ns, step.end_ns, units, parts_ns)
         return
@@ -96,7 +97,13 @@ def _whole(step: Step, key: str) -> list[int]:
     return list(map(int, numbers(step.attributes.get(key))))
 
 
-def _units(name: str, step: Step) -> dict[str, float]:
+def operation_of(stage: Stage) -> str | None:
+    """The name of the operation that a step of the stage is, or is a loop of; None for a wait and our own code."""
+    return _OF_STAGE.get(stage)
+
+
+def units_of(name: str, step: Step) -> dict[str, float]:
+    """Of a step that is one operation of this name as a whole."""
     if name == ASR_STEP:
         passes = len(numbers(step.attributes.get(v.START_TIMES_NS)))
         known = _known(step, {ENCODED_S: v.ASR_ENCODED_S, TOKENS: v.ASR_TOKENS})
@@ -126,6 +133,11 @@ def _parts(name: str, step: Step) -> dict[str, list[int]]:
 
 def numbers(value: Attribute | None) -> list[float]:
     """A number, or several, as a list; empty where one of them is no finite number."""
-    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-    known = set(map(type, values)) <= _NUMBERS and all(map(isfinite, cast(list[float], values)))
-    return cast(list[float], values) if known else []
+    if isinstance(value, tuple):  # as a turn keeps them, and sooner told than any other sequence
+        values = cast(list[float], list(value))
+    else:
+        values = cast(
+            list[float], list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+        )
+    kinds = set[type](map(type, values))
+    return values if kinds == _INTEGERS or (kinds <= _NUMBERS and all(map(isfinite, values))) else []

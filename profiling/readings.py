@@ -5,10 +5,11 @@ The passes of a loop (tokens, patches) are one reading: a single one may be over
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from profiling.calibration import CPU
 from profiling.interval import Interval
-from profiling.operations import FIRST_PATCH, FORWARDS, KV_BYTES, PATCH, TOKEN, numbers, operations_of
+from profiling.operations import FIRST_PATCH, FORWARDS, KV_BYTES, PATCH, TOKEN, numbers, operation_of, units_of
 from profiling.roofline import Term
 from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Step, Turn
@@ -16,13 +17,7 @@ from profiling.trace.vocabulary import Stage
 from profiling.turn import loop_ns
 from profiling.work_book import WorkBook
 
-_LOOPS = {
-    Stage.LLM_THINKING: TOKEN,
-    Stage.LLM_FIRST_PHRASE: TOKEN,
-    Stage.LLM_DECODE: TOKEN,
-    Stage.TTS_FIRST_PATCH: FIRST_PATCH,
-    Stage.TTS_PATCHES: PATCH,
-}
+_LOOPS = {stage: operation for stage in Stage if (operation := operation_of(stage)) in (TOKEN, FIRST_PATCH, PATCH)}
 
 
 @dataclass(frozen=True)
@@ -58,8 +53,8 @@ def reading_of(step: Step, book: WorkBook, ceilings: Mapping[str, Interval]) -> 
 
 def counted(bare: Reading, book: WorkBook, ceilings: Mapping[str, Interval]) -> Reading:
     """The reading with the work that the book counts for it."""
-    known = book.operations.get(bare.operation)
-    terms = tuple(term * bare.count for term in known.at(bare.units).values()) if known else ()
+    known, count = book.operations.get(bare.operation), bare.count
+    terms = tuple(term.at(bare.units, count) for term in known.terms) if known else ()
     return Reading(
         bare.operation,
         bare.duration_s,
@@ -78,21 +73,38 @@ def least_time(terms: Iterable[Term], ceilings: Mapping[str, Interval]) -> Inter
 
     The lower bound is the time at the ceilings' upper bounds.
     """
-    work = list(terms)
-    names = ceilings_of(work)
-    if not names or not names <= ceilings.keys() or any(ceilings[name].low <= 0 for name in names):
+    value = low = high = 0.0
+    counts: list[int] = []
+    for term in terms:
+        reading = _bounds(term.work.bytes, term.read, ceilings)
+        computing = _bounds(term.work.flops, term.rate, ceilings)
+        if reading is None or computing is None:
+            return None
+        value += max(reading.value, computing.value)
+        low += max(reading.low, computing.low)
+        high += max(reading.high, computing.high)
+        counts += [one.n for one in (reading, computing) if one is not _NOTHING]
+    return Interval(value=value, low=low, high=high, n=min(counts)) if counts else None
+
+
+class _Bounds(NamedTuple):
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+_NOTHING = _Bounds(0.0, 0.0, 0.0, 0)
+
+
+def _bounds(amount: float, name: str, ceilings: Mapping[str, Interval]) -> _Bounds | None:
+    """Of the time for an amount of work; None where its ceiling is not known."""
+    if not amount:
+        return _NOTHING
+    ceiling = ceilings.get(name)
+    if ceiling is None or ceiling.low <= 0:
         return None
-    known = {name: ceilings[name] for name in names}
-    return Interval(
-        value=_seconds(work, {name: one.value for name, one in known.items()}),
-        low=_seconds(work, {name: one.high for name, one in known.items()}),
-        high=_seconds(work, {name: one.low for name, one in known.items()}),
-        n=min(one.n for one in known.values()),
-    )
-
-
-def _seconds(terms: Iterable[Term], rates: Mapping[str, float]) -> float:
-    return sum(term.seconds(rates) for term in terms)
+    return _Bounds(amount / ceiling.value, amount / ceiling.high, amount / ceiling.low, ceiling.n)
 
 
 def ceilings_of(terms: Iterable[Term]) -> set[str]:
@@ -102,10 +114,8 @@ def ceilings_of(terms: Iterable[Term]) -> set[str]:
 
 
 def _of_step(step: Step) -> Reading | None:
-    operation = next(operations_of(step), None)
-    if operation is None:
-        return None
-    return Reading(operation.name, operation.duration_ns / 1e9, operation.units, step=step.index)
+    name = operation_of(step.stage)
+    return None if name is None else Reading(name, step.duration_ns / 1e9, units_of(name, step), step=step.index)
 
 
 def _of_loop(step: Step) -> Reading | None:

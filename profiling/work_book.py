@@ -21,7 +21,10 @@ class Linear(_Frozen):
     per: Mapping[str, float] = {}
 
     def at(self, units: Mapping[str, float]) -> float:
-        return max(0.0, self.constant + sum(each * units.get(name, 0) for name, each in self.per.items()))
+        total = self.constant
+        for name, each in self.per.items():
+            total += each * units.get(name, 0)
+        return max(0.0, total)
 
 
 class TermLaw(_Frozen):
@@ -33,8 +36,9 @@ class TermLaw(_Frozen):
     flops: Linear = Linear()
     bytes: Linear = Linear()
 
-    def at(self, units: Mapping[str, float]) -> Term:
-        return Term(Work(self.bytes.at(units), self.flops.at(units)), self.rate, self.read)
+    def at(self, units: Mapping[str, float], times: float = 1) -> Term:
+        """So many times the work."""
+        return Term(Work(times * self.bytes.at(units), times * self.flops.at(units)), self.rate, self.read)
 
 
 class OperationWork(_Frozen):

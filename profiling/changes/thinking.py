@@ -101,12 +101,18 @@ def _tokens_of(turn: Turn) -> list[Service]:
     return [service for step in turn.steps if step.stage in stages for service in _passes(step)]
 
 
+def _evaluated(turn: Turn) -> list[Service]:
+    """Without those that were chosen after the evaluation of a token before them, where the turn tells which."""
+    tokens = _tokens_of(turn)
+    return [token for token in tokens if token.units.get(KV_BYTES)] or tokens
+
+
 def _inserted(turn: Turn, place: int, count: int, slope: Interval, context: Context) -> list[Service]:
-    tokens = _tokens_of(turn) or [token for other in context.turns for token in _tokens_of(other)]
+    tokens = _evaluated(turn) or [token for other in context.turns for token in _evaluated(other)]
     if not count or not tokens:
         return []
     mean = _mean([token.seconds.value for token in tokens], context.once("spread of tokens", lambda: _error(context)))
-    depths = [token.units[KV_BYTES] for token in tokens if KV_BYTES in token.units]
+    depths = [depth for token in tokens if (depth := token.units.get(KV_BYTES))]
     growth = _kv_growth(turn)
     middle = statistics.fmean(depths) if depths else 0.0
     pattern = Service(Stage.LLM_THINKING, TOKEN, mean)
@@ -126,7 +132,7 @@ def _mean(values: Sequence[float], error: float) -> Interval:
 def _error(context: Context) -> float:
     """Of the run's mean time per token, as a share of it, by the bounds of a normal distribution's mean: how a turn
     differs from the others is no error of the change."""
-    values = [token.seconds.value for turn in context.turns for token in _tokens_of(turn)]
+    values = [token.seconds.value for turn in context.turns for token in _evaluated(turn)]
     if len(values) < 2:
         return 0.0
     return 1.96 * statistics.stdev(values) / math.sqrt(len(values)) / statistics.fmean(values)
@@ -134,15 +140,18 @@ def _error(context: Context) -> float:
 
 def _kv_growth(turn: Turn) -> float:
     """Bytes of KV cache that a token adds to what those after it read; 0 where that is not known."""
-    depths = [token.units[KV_BYTES] for token in _tokens_of(turn) if KV_BYTES in token.units]
-    return max(0.0, (depths[-1] - depths[0]) / (len(depths) - 1)) if len(depths) > 1 else 0.0
+    told = [(place, depth) for place, token in enumerate(_tokens_of(turn)) if (depth := token.units.get(KV_BYTES))]
+    if len(told) < 2:
+        return 0.0
+    (first, shallow), (last, deep) = told[0], told[-1]
+    return max(0.0, (deep - shallow) / (last - first))
 
 
 def _per_kv_byte(context: Context) -> Interval:
     """Seconds per byte, by the calibration where it has several depths, else by the run's own tokens."""
     law = context.law(TOKEN)
     if law is None or KV_BYTES not in law.coefficients:
-        tokens = [s for turn in context.turns for s in _tokens_of(turn) if KV_BYTES in s.units]
+        tokens = [s for turn in context.turns for s in _evaluated(turn) if KV_BYTES in s.units]
         chosen = tokens[:: max(1, len(tokens) // _FITTED)]
         law = fit([s.units for s in chosen], [s.seconds.value for s in chosen]) if chosen else None
     if law is None or KV_BYTES not in law.coefficients:
@@ -152,7 +161,9 @@ def _per_kv_byte(context: Context) -> Interval:
 
 
 def _deeper(service: Service, kv_bytes: float, slope: Interval) -> Service:
-    """The same token, so many bytes of KV cache deeper."""
+    """The same token, so many bytes of KV cache deeper; one that was only chosen reads none of it."""
+    if service.units.get(KV_BYTES) == 0:
+        return service
     dearer, seconds = slope.scaled(kv_bytes), service.seconds
     known = {KV_BYTES: service.units[KV_BYTES] + kv_bytes} if KV_BYTES in service.units else {}
     changed = Interval(

@@ -1,6 +1,6 @@
 """The language model in another weight format: fewer bytes or more, and another speed of arithmetic."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -8,9 +8,12 @@ from profiling.changes.change import ChangeRefused, Context, model
 from profiling.changes.roofline import RooflineChange, floor
 from profiling.evidence import Evidence
 from profiling.formats import BLOCKS, UnknownFormat, bits_per_weight, canonical
+from profiling.interval import Interval
 from profiling.operations import PREFILL, TOKEN
 from profiling.trace import vocabulary as v
 from profiling.work_book import Linear, ModelFigures, OperationWork, TermLaw, WorkBook
+
+_UNMEASURED = ", as if in another format"  # of a ceiling's name
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class WeightFormat(RooflineChange):
             return evidence
         factor = self._bytes_factor(book.llm)
         operations = {
-            name: self._rewritten(work, factor, evidence) if name in (TOKEN, PREFILL) else work
+            name: self._rewritten(name, work, factor, evidence) if name in (TOKEN, PREFILL) else work
             for name, work in book.operations.items()
         }
         changed = {name: count for name, count in book.llm.elements.items() if name not in _matrices(book.llm)}
@@ -62,7 +65,9 @@ class WeightFormat(RooflineChange):
             }
         )
         return replace(
-            evidence, work_book=WorkBook(operations=operations, llm=llm, threads=book.threads, devices=book.devices)
+            evidence,
+            work_book=WorkBook(operations=operations, llm=llm, threads=book.threads, devices=book.devices),
+            ceilings={**self._unmeasured(operations, factor, evidence), **evidence.ceilings},
         )
 
     def caveats(self, before: Context, after: Context) -> Iterator[str]:
@@ -74,8 +79,8 @@ class WeightFormat(RooflineChange):
         token = after.evidence.work_book.operations[TOKEN]
         if not all(canonical_rate(term.rate) in (None, self._base) for term in token.terms):
             yield (
-                f"The speed of arithmetic in {self.name} is not measured here: that of the present format is used, "
-                "and what unpacking the weights costs is taken to stay."
+                f"The speed of arithmetic in {self.name} is not measured here: that of the present format is used. For "
+                "a token it may as well go along with the bytes: the interval holds both."
             )
         yield from super().caveats(before, after)
 
@@ -92,16 +97,32 @@ class WeightFormat(RooflineChange):
         new = sum((bits_per_weight(self.name) if n in moved else bits[n]) * count for n, count in llm.elements.items())
         return new / old
 
-    def _rewritten(self, work: OperationWork, factor: float, evidence: Evidence) -> OperationWork:
+    def _rewritten(self, operation: str, work: OperationWork, factor: float, evidence: Evidence) -> OperationWork:
         """What does not grow with the KV cache or the prompt is weights."""
-        return work.model_copy(update={"terms": tuple(self._term(term, factor, evidence) for term in work.terms)})
+        terms = tuple(self._term(operation, term, factor, evidence) for term in work.terms)
+        return work.model_copy(update={"terms": terms})
 
-    def _term(self, term: TermLaw, factor: float, evidence: Evidence) -> TermLaw:
+    def _term(self, operation: str, term: TermLaw, factor: float, evidence: Evidence) -> TermLaw:
         _, comma, place = term.rate.partition(", ")
-        rate = f"{self._base}{comma}{place}"
-        measured = canonical_rate(term.rate) is not None and rate in evidence.ceilings
-        read = Linear(constant=term.bytes.constant * factor, per=term.bytes.per)
-        return term.model_copy(update={"bytes": read, "rate": rate if measured else term.rate})
+        rate, read = f"{self._base}{comma}{place}", Linear(constant=term.bytes.constant * factor, per=term.bytes.per)
+        if canonical_rate(term.rate) is None:
+            rate = term.rate
+        elif rate not in evidence.ceilings:
+            rate = f"{term.rate}{_UNMEASURED}" if operation == TOKEN and term.rate in evidence.ceilings else term.rate
+        return term.model_copy(update={"bytes": read, "rate": rate})
+
+    def _unmeasured(
+        self, operations: Mapping[str, OperationWork], factor: float, evidence: Evidence
+    ) -> Mapping[str, Interval]:
+        """Of one row, arithmetic is mostly the unpacking of the weights: its speed may stay that of the present format,
+        or go along with the bytes."""
+        rates = {term.rate for work in operations.values() for term in work.terms if term.rate.endswith(_UNMEASURED)}
+        return {rate: _stretched(evidence.ceilings[rate.removesuffix(_UNMEASURED)], 1 / factor) for rate in rates}
+
+
+def _stretched(ceiling: Interval, factor: float) -> Interval:
+    low, high = ceiling.low * min(1.0, factor), ceiling.high * max(1.0, factor)
+    return Interval(value=ceiling.value, low=low, high=high, n=ceiling.n)
 
 
 def canonical_rate(rate: str) -> str | None:

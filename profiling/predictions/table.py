@@ -7,14 +7,16 @@ from profiling.predictions.language_model import language_model
 from profiling.predictions.prediction import Prediction
 from profiling.predictions.recognition import recognition
 from profiling.predictions.voice import voice
+from profiling.trace.garbage import no_search_for_cycles
 from profiling.trace.timeline import Turn
 
 
 def predictions(turns: Iterable[Turn], conditions: Conditions) -> list[Prediction]:
     """One row for each law, in pipeline order, also where the run holds nothing of it: the note then says why."""
-    measured = measure(turns, conditions)
-    return [
-        *recognition(measured, conditions),
-        *language_model(measured, conditions),
-        *voice(measured, conditions),
-    ]
+    with no_search_for_cycles():
+        measured = measure(turns, conditions)
+        return [
+            *recognition(measured, conditions),
+            *language_model(measured, conditions),
+            *voice(measured, conditions),
+        ]

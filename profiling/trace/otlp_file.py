@@ -1,13 +1,11 @@
 """The trace file: OTLP JSON, one ExportTraceServiceRequest (one turn) per line."""
 
-import gc
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from sys import intern
 from types import TracebackType
@@ -18,12 +16,13 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
 from profiling.trace.clock import Anchor
+from profiling.trace.garbage import no_search_for_cycles
+from profiling.trace.integer_arrays import loads
 from profiling.trace.rebuild import SpanRecord, rebuild_turn
 from profiling.trace.spans import SCOPE_NAME, TurnContent, turn_spans
 from profiling.trace.timeline import Attribute, Turn
 
 _INT64 = range(-(2**63), 2**63)
-_INT_VALUE: Callable[[Mapping[str, Any]], str] = itemgetter("intValue")
 
 
 class TraceFile:
@@ -84,28 +83,16 @@ def read_turns(path: Path) -> ReadResult:
     """Read a trace file as far as it goes; lines and spans may be in any order. Raises OSError."""
     problems: list[str] = []
     traces: dict[str, dict[str, SpanRecord]] = {}
-    with _no_search_for_cycles():
+    with no_search_for_cycles():
         for record in _records(path, problems):
             traces.setdefault(record.trace_id, {}).setdefault(record.span_id, record)
-        rebuilt = [(trace_id, rebuild_turn(list(spans.values()))) for trace_id, spans in traces.items()]
+        rebuilt = [(trace_id, rebuild_turn(list(traces.pop(trace_id).values()))) for trace_id in list(traces)]
     problems += [f"Trace {i} has no span of a turn as a whole and was passed over." for i, turn in rebuilt if not turn]
     found = sorted((turn for _, turn in rebuilt if turn), key=lambda r: (r.start_wall_ns, r.turn.index))
     problems += [warning for turn in found for warning in turn.warnings]
-    if not traces and not problems:
+    if not rebuilt and not problems:
         problems.append(f"The trace {path} is empty: no turn was finished.")
     return ReadResult(tuple(r.turn for r in found), tuple(r.content for r in found), tuple(problems))
-
-
-@contextmanager
-def _no_search_for_cycles() -> Generator[None]:
-    """There are none in what is read, and to look for them takes a third of the time that a long trace needs."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _records(path: Path, problems: list[str]) -> Iterator[SpanRecord]:
@@ -117,7 +104,7 @@ def _records(path: Path, problems: list[str]) -> Iterator[SpanRecord]:
             if not line.strip():
                 continue
             try:
-                request = json.loads(line)
+                request = loads(line)
             except (ValueError, RecursionError):
                 reason = "not JSON" if line.endswith(b"\n") else "cut off: the turn in it is lost"
                 bad_lines.setdefault(reason, []).append(number)
@@ -181,25 +168,14 @@ def _value(value: dict[str, Any]) -> Attribute | None:
     return None
 
 
-def _array(array: dict[str, Any]) -> Attribute | None:
-    items: list[dict[str, Any]] = array.get("values") or []
-    if items and (integers := _integers(items)) is not None:
-        return integers
-    values = [_value(item) for item in items]
+def _array(array: dict[str, Any] | list[int]) -> Attribute | None:
+    """A list is of integers alone (`integer_arrays`), and may be as long as a reply."""
+    if isinstance(array, list):
+        return tuple(array) if min(array) in _INT64 and max(array) in _INT64 else None
+    values = [_value(item) for item in array.get("values") or ()]
     return (
         None if any(value is None or isinstance(value, tuple) for value in values) else cast(Attribute, tuple(values))
     )
-
-
-def _integers(items: list[dict[str, Any]]) -> tuple[int, ...] | None:
-    """Of an array of nothing else, which may be as long as a reply: without a call per item."""
-    try:
-        texts = list(map(_INT_VALUE, items))
-        "".join(texts)  # raises where one is no text
-    except (LookupError, TypeError):
-        return None
-    integers = tuple(map(int, texts))
-    return integers if min(integers) in _INT64 and max(integers) in _INT64 else None
 
 
 def _text(value: Any) -> str:
@@ -222,7 +198,7 @@ def _integer(value: Any) -> int:
 
 
 def _int64(value: Any) -> int | None:
-    integer = _integer(value)
+    integer = int(value) if isinstance(value, str) else _integer(value)
     return integer if integer in _INT64 else None
 
 

@@ -1,176 +1,57 @@
-"""`make bench`: wall-clock claims, measured in one run on this machine and held against the limits that the project
+"""`make bench`: what only a real machine can show, measured in one run and held against the limits that the project
 sets itself.
 
-Replays the bundled scenarios at real pace on the embedded engines and measures listening by itself. Exit code 1 when
-a limit is passed.
+`python -m tests.bench` runs every part, `python -m tests.bench explaining verdicts` those two. Exit code 1 when a limit
+is passed.
 """
 
-import asyncio
-import resource
-import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from agent.audio.pace import precise_loop
-from agent.audio.sample_clock import CAPTURE_RATE_HZ
-from agent.engine_choice import with_models
-from agent.engines import Engines
-from agent.events import Event, TurnEnded
-from agent.loading import load_engines
-from agent.replay import ScenarioStarted, replay
-from agent.scenario import bundled, load_scenario
-from agent.settings import Settings, load
-from profiling.critical_path import critical_path
-from profiling.trace import vocabulary as v
-from profiling.trace.clock import Anchor, SystemClock
-from profiling.trace.otlp_file import TraceFile
-from profiling.trace.timeline import Turn
-from profiling.trace.vocabulary import Stage
+from tests.bench.calibrating import calibrating
+from tests.bench.conversations import conversations
+from tests.bench.explaining import explaining
+from tests.bench.figure import Figure, Part, load
+from tests.bench.foretelling import foretelling
+from tests.bench.verdicts import verdicts
 
-T = TypeVar("T")
-PACKET = CAPTURE_RATE_HZ // 50
+# In their order, whatever order is asked for: the memory of the conversations is the process's highest so far.
+PARTS: dict[str, Part] = {
+    part.__name__: part for part in (conversations, explaining, calibrating, verdicts, foretelling)
+}
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One claim: what was measured, its limit, and how it was measured."""
+def main(names: Sequence[str]) -> int:
+    console = Console()
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        console.print(f"There is no part {', '.join(unknown)}: choose among {', '.join(PARTS)}.")
+        return 2
+    figures: list[Figure] = []
+    for name in PARTS if not names else [name for name in PARTS if name in names]:
+        console.print(f"[bold]{name}[/] · {load()}", highlight=False)
+        started_s = time.perf_counter()
+        figures += PARTS[name](console)
+        console.print(f"  {time.perf_counter() - started_s:.0f} s", highlight=False)
+    console.print(_table(figures))
+    return 0 if all(figure.holds for figure in figures) else 1
 
-    claim: str
-    measured: float
-    limit: float
-    unit: str
-    how: str
 
-    @property
-    def holds(self) -> bool:
-        return self.measured <= self.limit
-
-
-def main() -> int:
-    console, settings = Console(), with_models(load(flags={"engines": "cpu"}))
-    turns, listening_share = _run(_measure(settings, console))
-    figures = list(_figures(turns, listening_share))
-    table = Table(title=f"{len(turns)} turns of {', '.join(bundled())}")
+def _table(figures: Sequence[Figure]) -> Table:
+    table = Table(title="What must hold")
     for heading in ("claim", "measured", "limit", "", "how"):
         table.add_column(heading, justify="right" if heading in ("measured", "limit") else "left")
     for figure in figures:
         mark = "[green]holds[/]" if figure.holds else "[bold red]FAILS[/]"
-        unit = figure.unit
-        table.add_row(figure.claim, f"{figure.measured:.3g} {unit}", f"{figure.limit:g} {unit}", mark, figure.how)
-    console.print(table)
-    console.print(_latencies(turns))
-    return 0 if all(figure.holds for figure in figures) else 1
-
-
-def _run(measure: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=precise_loop) as runner:
-        return runner.run(measure)
-
-
-async def _measure(settings: Settings, console: Console) -> tuple[list[Turn], float]:
-    clock, turns = SystemClock(), list[Turn]()
-    engines = load_engines(settings, clock, console.print)
-
-    def observe(event: Event | ScenarioStarted) -> None:
-        if isinstance(event, TurnEnded):
-            turns.append(event.turn)
-            latency = "-" if event.turn.latency_ns is None else f"{event.turn.latency_ns / 1e6:.0f} ms"
-            console.print(f"  turn {len(turns)}: {latency}  {event.transcript}", highlight=False)
-
-    console.print("Replaying at real pace …")
-    await replay([load_scenario(name) for name in bundled()], engines, settings, clock, observe)
-    share = _listening_share(engines, console)
-    await engines.workers.close()
-    return turns, share
-
-
-def _listening_share(engines: Engines, console: Console) -> float:
-    """CPU seconds of VAD and partial transcripts per second of human speech at the default chunk, one utterance after
-    another."""
-    console.print("Listening …")
-    chunk = engines.asr.chunk_end(1)
-    scenario = load_scenario("sense-and-sensibility")
-    cpu_s = heard_s = 0.0
-    for utterance in scenario.utterances:
-        samples = utterance.recording.samples
-        started_s = time.process_time()
-        stream = engines.asr.open()
-        for start in range(0, len(samples), PACKET):
-            engines.vad.push(samples[start : start + PACKET])
-        for start in range(0, len(samples), chunk):
-            stream.step(samples[start : start + chunk], lambda: False)
-        stream.finalize(np.zeros(0, np.float32), lambda: False)
-        cpu_s += time.process_time() - started_s
-        heard_s += utterance.recording.duration_s
-    return cpu_s / heard_s
-
-
-def _figures(turns: list[Turn], listening_share: float) -> Iterator[Figure]:
-    paths = [path for turn in turns if (path := critical_path(turn))]
-    ours_ms = [path.ours_ns / 1e6 for path in paths]
-    lost_ms = [path.totals.get(Stage.UNATTRIBUTED, 0) / 1e6 for path in paths]
-    how = f"median of {len(paths)} turns"
-    yield Figure("host + queue + unattributed", statistics.median(ours_ms), 10, "ms", how)
-    yield Figure("unattributed", statistics.median(lost_ms), 5, "ms", how)
-    yield Figure("tracing and timeline", _tracing_percent(turns), 0.5, "%", "counts x unit costs, of the turn, median")
-    yield Figure("listening", listening_share, 0.35, "cores", "CPU seconds per second of human speech, default chunk")
-    stops_ms = [1000 * stop for turn in turns if isinstance(stop := turn.attributes.get(v.TURN_BARGE_IN_STOP_S), float)]
-    yield Figure("silent after a barge-in", max(stops_ms), 100, "ms", f"longest of {len(stops_ms)}")
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    yield Figure("memory", peak_mb, 900, "MB", "peak resident size of the whole process")
-    underruns = sum(int(str(turn.groups.get((v.PLAYOUT, None), {}).get(v.PLAYOUT_UNDERRUNS, 0))) for turn in turns)
-    yield Figure("underruns", underruns, 0, "", "all turns")
-
-
-def _tracing_percent(turns: list[Turn]) -> float:
-    """The cost of recording and writing each turn's steps and of its array entries, as a share of the turn's length."""
-    add_s = _unit_cost_s(lambda turn: turn.add(Stage.HOST, 0, 1))
-    append_s = _unit_cost_s(lambda turn: turn.attributes.__setitem__("x", 1))
-    with tempfile.TemporaryDirectory() as folder:
-        trace, anchor = TraceFile(Path(folder) / "trace.jsonl", {}), Anchor.read(SystemClock())
-        shares = [_tracing_s(turn, trace, anchor, add_s, append_s) / _length_s(turn) for turn in turns]
-        trace.close()
-    return 100 * statistics.median(shares)
-
-
-def _tracing_s(turn: Turn, trace: TraceFile, anchor: Anchor, add_s: float, append_s: float) -> float:
-    arrays = [step.attributes.get(v.START_TIMES_NS) for step in turn.steps]
-    entries = sum(len(array) for array in arrays if not isinstance(array, int | float | str | None))
-    writes: list[float] = []
-    for _ in range(5):
-        started_s = time.perf_counter()
-        trace.write(turn, anchor)
-        writes.append(time.perf_counter() - started_s)
-    return len(turn.steps) * add_s + 2 * entries * append_s + statistics.median(writes)
-
-
-def _length_s(turn: Turn) -> float:
-    return ((turn.end_ns or turn.speech_start_ns) - turn.speech_start_ns) / 1e9
-
-
-def _unit_cost_s(operation: Callable[[Turn], object], count: int = 2000) -> float:
-    turn = Turn("bench", 1, 0)
-    started_s = time.perf_counter()
-    for _ in range(count):
-        operation(turn)
-    return (time.perf_counter() - started_s) / count
-
-
-def _latencies(turns: list[Turn]) -> str:
-    latencies_ms = sorted(turn.latency_ns / 1e6 for turn in turns if turn.latency_ns is not None)
-    median = statistics.median(latencies_ms)
-    lowest, highest = latencies_ms[0], latencies_ms[-1]
-    return f"Turn latency: median {median:.0f} ms, {lowest:.0f} to {highest:.0f} ms, n = {len(latencies_ms)}"
+        side = "at least " if figure.at_least else ""
+        measured, limit = f"{figure.measured:.3g} {figure.unit}", f"{side}{figure.limit:g} {figure.unit}"
+        table.add_row(figure.claim, measured, limit, mark, figure.how)
+    return table
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,22 +1,28 @@
 """How long `turnscope explain` takes for a run of 1,000 turns and a million steps, how much memory, and whether both
-grow with the turns and no faster. By itself: `python -m tests.bench.explaining`."""
+grow with the turns and no faster."""
 
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
+from profiling.run_evidence import keep_evidence, keep_probes
 from profiling.trace.clock import SystemClock
+from tests.bench.figure import Figure, load
 from tests.bench.long_run import write_run
+from tests.bench.long_run_evidence import calibration, probes, survey, work_book
 
 STEPS_OF_A_TURN, TURNS, FEWER_TURNS = 1000, 1000, 250
 
 
 @dataclass(frozen=True)
-class Explained:
+class _Explained:
     """What the command took: wall time, CPU time, peak resident memory."""
 
     turns: int
@@ -25,20 +31,22 @@ class Explained:
     peak_mb: float
 
 
-def measure() -> tuple[Explained, Explained]:
+def explaining(console: Console) -> Iterator[Figure]:
     """A run of 250 turns and one of 1,000."""
     with tempfile.TemporaryDirectory() as folder:
-        few, many = (_explain(Path(folder) / str(turns), turns) for turns in (FEWER_TURNS, TURNS))
-    return few, many
+        few, many = (_explain(console, Path(folder) / str(turns), turns) for turns in (FEWER_TURNS, TURNS))
+    how = f"{TURNS} turns, {TURNS * STEPS_OF_A_TURN} steps"
+    yield Figure("explaining a long run", many.wall_s, 10, "s", f"{how}; {many.cpu_s:.1f} s of CPU, {load()}")
+    yield Figure("memory of explaining it", many.peak_mb, 500, "MB", f"{how}; peak resident size")
+    growth = many.cpu_s / many.turns / (few.cpu_s / few.turns)
+    yield Figure("growth of explaining", growth, 1.2, "", f"CPU time per turn, {TURNS} turns against {FEWER_TURNS}")
 
 
-def growth(few: Explained, many: Explained) -> float:
-    """CPU time per turn of the longer run over that of the shorter one: 1 where it is linear, start-up aside."""
-    return many.cpu_s / many.turns / (few.cpu_s / few.turns)
-
-
-def _explain(parent: Path, turns: int) -> Explained:
+def _explain(console: Console, parent: Path, turns: int) -> _Explained:
+    console.print(f"  Explaining {turns} turns …")
     folder = write_run(parent, SystemClock(), turns, STEPS_OF_A_TURN)
+    keep_evidence(folder, work_book(), calibration(), survey())
+    keep_probes(folder, probes())
     started_s = time.perf_counter()
     command = [sys.executable, "-m", "agent.cli", "explain", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -47,11 +55,4 @@ def _explain(parent: Path, turns: int) -> Explained:
     if process.returncode:
         raise RuntimeError(f"explain ended with {process.returncode}")
     wall_s = time.perf_counter() - started_s
-    return Explained(turns, wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
-
-
-if __name__ == "__main__":
-    shorter, longer = measure()
-    for run in (shorter, longer):
-        print(f"{run.turns} turns: {run.wall_s:.1f} s, {run.cpu_s:.1f} s of CPU, {run.peak_mb:.0f} MB")
-    print(f"{growth(shorter, longer):.2f} times the CPU time per turn")
+    return _Explained(turns, wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)

@@ -12,6 +12,10 @@ from profiling.trace.vocabulary import EndReason, Stage
 
 MS = 1_000_000
 PHRASES = 10
+CHUNK_NS, PREFILL_NS, TOKEN_NS, SETUP_NS, PATCH_NS = 18 * MS, 80 * MS, 11 * MS, 30 * MS, 76 * MS
+PROMPT_TOKENS, PHRASE_UNITS, FORWARDS, PATCH_AUDIO_S = 30, 40, 9, 0.16
+KV_BYTES, KV_BYTES_PER_TOKEN = 3_000_000, 60_000
+DEEPEST_KV_BYTES = KV_BYTES + 1000 * KV_BYTES_PER_TOKEN
 
 
 def write_run(folder: Path, clock: Clock, turns: int, steps: int) -> Path:
@@ -37,15 +41,15 @@ def long_turn(index: int, start_ns: int, steps: int) -> Turn:
     assert turn.speech_end_ns is not None
     for number in range(chunks):
         begin = start_ns + (number + 1) * 320 * MS - 20 * MS
-        turn.add(Stage.ASR_PARTIAL, begin, begin + 18 * MS, attributes=_chunk(18 * MS))
+        turn.add(Stage.ASR_PARTIAL, begin, begin + CHUNK_NS, attributes=_chunk(CHUNK_NS))
     wait = turn.add(Stage.ENDPOINT_WAIT, turn.speech_end_ns, turn.speech_end_ns + 200 * MS)
-    final = _then(turn, Stage.ASR_FINALIZE, wait, 50 * MS, attributes=_chunk(50 * MS))
+    final = _then(turn, Stage.ASR_FINALIZE, wait, CHUNK_NS, attributes=_chunk(CHUNK_NS))
     host = _then(turn, Stage.HOST, final, 100_000, attributes={v.WHAT: "prompt"})
-    cause = _then(turn, Stage.LLM_PREFILL, host, 80 * MS, attributes={v.LLM_EVALUATED_TOKENS: 30})
+    cause = _then(turn, Stage.LLM_PREFILL, host, PREFILL_NS, attributes={v.LLM_EVALUATED_TOKENS: PROMPT_TOKENS})
     bounds = [tokens * number // PHRASES for number in range(PHRASES + 1)]
     for phrase, (first, last) in enumerate(pairwise(bounds)):
         stage = Stage.LLM_DECODE if phrase else Stage.LLM_FIRST_PHRASE
-        cause = _loop(turn, stage, cause, phrase, 11 * MS, last - first, _token_facts(first, last))
+        cause = _loop(turn, stage, cause, phrase, TOKEN_NS, last - first, _token_facts(first, last))
         _speak(turn, cause, phrase, patches // PHRASES)
     turn.end_reason, turn.end_ns = EndReason.COMPLETED, turn.steps[-1].end_ns
     turn.describe(v.ASR, {v.MODEL: "recogniser", v.ASR_CHUNK_S: 0.32})
@@ -54,11 +58,13 @@ def long_turn(index: int, start_ns: int, steps: int) -> Turn:
 
 
 def _speak(turn: Turn, cause: int, phrase: int, patches: int) -> None:
-    setup = _then(turn, Stage.TTS_SETUP, cause, 30 * MS, phrase=phrase, attributes={v.TTS_UNITS: 40})
-    first = _loop(turn, Stage.TTS_FIRST_PATCH, setup, phrase, 76 * MS, 1, _patch_facts(1))
+    setup = _then(turn, Stage.TTS_SETUP, cause, SETUP_NS, phrase=phrase, attributes={v.TTS_UNITS: PHRASE_UNITS})
+    first = _loop(turn, Stage.TTS_FIRST_PATCH, setup, phrase, PATCH_NS, 1, _patch_facts(1))
     if patches > 1:
-        _loop(turn, Stage.TTS_PATCHES, first, phrase, 76 * MS, patches - 1, _patch_facts(patches - 1))
-    turn.describe(v.TTS, {v.MODEL: "voice", v.TTS_PATCHES: patches, v.TTS_AUDIO_S: patches * 0.16}, phrase=phrase)
+        _loop(turn, Stage.TTS_PATCHES, first, phrase, PATCH_NS, patches - 1, _patch_facts(patches - 1))
+    turn.describe(
+        v.TTS, {v.MODEL: "voice", v.TTS_PATCHES: patches, v.TTS_AUDIO_S: patches * PATCH_AUDIO_S}, phrase=phrase
+    )
     if turn.first_audio_ns is None:
         silence = _then(turn, Stage.PLAYOUT_LEADING_SILENCE, first, 20 * MS)
         turn.first_audio_step, turn.first_audio_ns = silence, turn.steps[silence].end_ns
@@ -86,12 +92,12 @@ def _chunk(lasts_ns: int) -> dict[str, Attribute]:
 
 
 def _token_facts(first: int, last: int) -> dict[str, Attribute]:
-    return {v.LLM_KV_BYTES: [3_000_000 + 60_000 * token for token in range(first, last)]}
+    return {v.LLM_KV_BYTES: [KV_BYTES + KV_BYTES_PER_TOKEN * token for token in range(first, last)]}
 
 
 def _patch_facts(patches: int) -> dict[str, Attribute]:
     parts = ("stop_check", "base_lm", "residual_lm", "diffusion", "local_encoder", "vae")
     return {
-        v.TTS_FORWARDS: [9] * patches,
+        v.TTS_FORWARDS: [FORWARDS] * patches,
         **{v.TTS_PATCH_PART_NS.format(part): [12 * MS + number for number in range(patches)] for part in parts},
     }

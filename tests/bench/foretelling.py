@@ -1,0 +1,208 @@
+"""What if, then do it: how often the measured latency lies inside of the interval that `turnscope what-if` stated.
+
+A trial measures turns as they are and, between them, turns with a change made; of the former alone it is asked what the
+change would make of them.
+"""
+
+import ctypes
+import random
+import statistics
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import llama_cpp
+from rich.console import Console
+
+from agent import models
+from agent.cli.gathering import Gathered, gather
+from agent.engine_choice import choose, with_models
+from agent.llm.history import new_history
+from agent.llm.protocol import Message
+from agent.loading import load_engines, load_llm
+from agent.settings import Settings
+from agent.settings import load as load_settings
+from agent.tts.piper import PiperEngine
+from profiling.changes.change import Change
+from profiling.changes.thinking import ThinkingTokens
+from profiling.changes.voice import FirstPatchShare
+from profiling.changes.weight_format import WeightFormat
+from profiling.evidence import Evidence
+from profiling.interval import Interval
+from profiling.machine.pooling import threads_to_probe
+from profiling.machine.probe import Prober, ProbeReading
+from profiling.run_evidence import run_ceilings
+from profiling.trace import vocabulary as v
+from profiling.trace.clock import Clock, SystemClock
+from profiling.trace.timeline import Turn
+from profiling.what_if import what_if
+from tests.bench.direct_turns import Line, Pipeline
+from tests.bench.figure import Figure, load
+
+TRIALS = 42
+THINKING, FEWER = 16, (1, 2, 3, 4, 5)  # tokens; no thought is over before the last of these
+FORMAT, FIRST_PATCH_FRAMES, SMALLER = "Q4_0", 16, (6, 8, 10, 12)
+_PROBE_S = 0.15
+_AHEAD = 2  # questions that the changed turns are before the others
+_QUESTIONS = (
+    "What is the capital of France?",
+    "How many days are there in a week?",
+    "Tell me something about the moon.",
+    "Which animals live in the sea?",
+    "Can you say why the sky is blue?",
+)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    kind: str
+    before_s: float
+    stated: Interval
+    measured_s: float
+
+    @property
+    def holds(self) -> bool:
+        return self.stated.low <= self.measured_s <= self.stated.high
+
+    @property
+    def error(self) -> float:
+        return self.stated.value / self.measured_s - 1
+
+
+def foretelling(console: Console) -> Iterator[Figure]:
+    settings, clock = with_models(load_settings(flags={"engines": "cpu"})), SystemClock()
+    with tempfile.TemporaryDirectory() as folder:
+        trials = _trials(console, settings, clock, Path(folder))
+    by_kind: dict[str, list[_Trial]] = defaultdict(list)
+    for trial in trials:
+        by_kind[trial.kind].append(trial)
+    for kind, found in by_kind.items():
+        console.print(f"  {kind}: {_told(found)}", highlight=False)
+    share = 100 * statistics.fmean(trial.holds for trial in trials)
+    yield Figure(
+        "what-if, then done", share, 85, "%", f"inside of the interval, {_told(trials)}; {load()}", at_least=True
+    )
+
+
+def _told(trials: Sequence[_Trial]) -> str:
+    error = statistics.median(trial.error for trial in trials)
+    apart = statistics.median(abs(trial.error) for trial in trials)
+    width = statistics.median(trial.stated.half_width for trial in trials)
+    inside = sum(trial.holds for trial in trials)
+    gained = statistics.median(1 - trial.measured_s / trial.before_s for trial in trials)
+    return (
+        f"{inside} of {len(trials)} trials, error {error:+.1%} (without sign {apart:.1%}), "
+        f"half width {width:.1%}, saved {gained:.1%}, medians"
+    )
+
+
+def _trials(console: Console, settings: Settings, clock: Clock, folder: Path) -> list[_Trial]:
+    engines = load_engines(settings, clock, lambda what: console.print(f"  {what} …"))
+    known = gather(settings, engines, clock, console, measured=True)
+    console.print(f"  weights in {FORMAT} …")
+    other = _requantised(settings, folder)
+    opening = new_history(settings.llm).opening()
+    llm, smaller_llm = (load_llm(one, choose(one), clock) for one in (settings, other))
+    for engine in (llm, smaller_llm):
+        engine.warm_up(opening)
+    console.print("  trials …")
+    pipeline = Pipeline(llm, engines.tts, clock, THINKING)
+    bench = _Bench(known, clock, pipeline, [*_lines(pipeline, opening)], random.Random(0))
+    voices = {frames: _voice(settings, clock, frames) for frames in SMALLER}
+    kinds: Sequence[Callable[[], _Trial]] = (
+        lambda: bench.thinking(),
+        lambda: bench.changed("weight format", WeightFormat(FORMAT), replace(pipeline, llm=smaller_llm)),
+        lambda: bench.first_patch(voices),
+    )
+    trials: list[_Trial] = []
+    for number in range(TRIALS):
+        trial = kinds[number % len(kinds)]()
+        trials.append(trial)
+        stated = ", ".join(f"{1000 * bound:.0f}" for bound in (trial.stated.value, trial.stated.low, trial.stated.high))
+        mark = "inside" if trial.holds else "OUTSIDE"
+        console.print(
+            f"  {number + 1}. {trial.kind}: {1000 * trial.before_s:.0f} ms before, stated {stated}, "
+            f"measured {1000 * trial.measured_s:.0f} ms: {mark}",
+            highlight=False,
+        )
+    return trials
+
+
+def _requantised(settings: Settings, folder: Path) -> Settings:
+    """All matrices in the other format, as is asked, where llama.cpp would leave the output head in a larger one."""
+    source, target = models.locate(str(settings.llm.model)) / "model.gguf", folder / f"{FORMAT}.gguf"
+    parameters = llama_cpp.llama_model_quantize_default_params()
+    parameters.ftype, parameters.allow_requantize, parameters.pure = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0, True, True
+    status = llama_cpp.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.pointer(parameters))
+    if status != 0:
+        raise RuntimeError(f"llama.cpp cannot write {source} in {FORMAT}")
+    return settings.model_copy(update={"llm": settings.llm.model_copy(update={"model": str(target)})})
+
+
+def _voice(settings: Settings, clock: Clock, first_patch_frames: int) -> PiperEngine:
+    name = str(settings.tts.model)
+    voice = PiperEngine(
+        models.locate(name),
+        name=name,
+        threads=settings.tts.threads,
+        phonemizer=settings.tts.phonemizer,
+        first_patch_frames=first_patch_frames,
+        clock=clock,
+    )
+    voice.warm_up()
+    return voice
+
+
+def _lines(pipeline: Pipeline, opening: Sequence[Message]) -> Iterator[Line]:
+    for question in _QUESTIONS:
+        yield pipeline.line([*opening, Message("user", question)])
+
+
+class _Bench:
+    def __init__(
+        self, known: Gathered, clock: Clock, pipeline: Pipeline, lines: Sequence[Line], chance: random.Random
+    ) -> None:
+        self._known, self._clock, self._pipeline, self._lines, self._chance = known, clock, pipeline, lines, chance
+        assert known.survey is not None
+        counts = {threads_to_probe(known.survey, count) for count in known.book.threads.values()}
+        self._probers = [Prober(threads=count) for count in sorted(counts)]
+        self._turns = 0
+        shortest = replace(pipeline, thinking=1).turn(0, lines[0]).groups[v.LLM, None][v.UNSPOKEN_TOKENS]
+        assert isinstance(shortest, int)
+        self._tags = shortest - 1  # they are unspoken, too
+
+    def thinking(self) -> _Trial:
+        fewer = self._chance.choice(FEWER)
+        change = ThinkingTokens(self._tags + fewer)
+        return self.changed("fewer thinking tokens", change, replace(self._pipeline, thinking=fewer))
+
+    def first_patch(self, voices: dict[int, PiperEngine]) -> _Trial:
+        frames = self._chance.choice(SMALLER)
+        change = FirstPatchShare(frames / FIRST_PATCH_FRAMES)
+        return self.changed("smaller first patch", change, replace(self._pipeline, tts=voices[frames]))
+
+    def changed(self, kind: str, change: Change, pipeline: Pipeline) -> _Trial:
+        probed = self._probe()
+        turns, changed = self._measure(pipeline)
+        probed += self._probe()
+        book, calibration = self._known.book, self._known.calibration
+        evidence = Evidence(book, calibration, run_ceilings(book, self._known.survey, calibration, probed))
+        stated = what_if(turns, [change], evidence).latency
+        return _Trial(
+            kind, stated.before, stated.after, statistics.median((turn.latency_ns or 0) / 1e9 for turn in changed)
+        )
+
+    def _measure(self, changed: Pipeline) -> tuple[list[Turn], list[Turn]]:
+        """Unchanged and changed turns take turns, for a machine that drifts to do so for both. No question follows
+        itself: the KV cache would know it."""
+        found: tuple[list[Turn], list[Turn]] = ([], [])
+        for place in range(len(self._lines)):
+            for turns, pipeline, ahead in zip(found, (self._pipeline, changed), (0, _AHEAD), strict=True):
+                self._turns += 1
+                turns.append(pipeline.turn(self._turns, self._lines[(place + ahead) % len(self._lines)]))
+        return found
+
+    def _probe(self) -> list[ProbeReading]:
+        return [prober.read(self._clock, limit_s=_PROBE_S) for prober in self._probers]
