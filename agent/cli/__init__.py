@@ -28,12 +28,14 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Everything is imported here, so that Ctrl-C while the libraries load is an interruption like any other."""
-    import click
+    """Everything is imported here: Ctrl-C while libraries load ends the process on the spot, since a library may take
+    the interruption for a failure of its own."""
+    with interruption.ending_at_once():
+        import click
 
-    from agent.cli.commands import cli
-    from agent.errors import TurnscopeError
-    from profiling.run import RunUnreadable, RunUnwritable
+        from agent.cli.commands import cli
+        from agent.errors import TurnscopeError
+        from profiling.run import RunUnreadable, RunUnwritable
 
     try:
         cli(standalone_mode=False)

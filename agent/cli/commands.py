@@ -4,6 +4,8 @@ from importlib import import_module
 
 import click
 
+from agent.cli.interruption import ending_at_once
+
 # By name, in the order in which the help lists them: the module below agent.cli, and the command in it.
 _COMMANDS = {
     "replay": ("replay", "replay"),
@@ -26,7 +28,8 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, command = _COMMANDS[cmd_name]
-        return getattr(import_module(f"agent.cli.{module}"), command)
+        with ending_at_once():
+            return getattr(import_module(f"agent.cli.{module}"), command)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

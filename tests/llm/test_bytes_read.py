@@ -220,7 +220,7 @@ def test_an_unknown_format_of_weights_gives_no_number(tmp_path: Path) -> None:
 
 def test_the_formats_are_those_of_the_gguf_package() -> None:
     ours = {Type(number): block for number, block in gguf_header._BLOCKS.items()}
-    assert ours == {kind: tuple(block) for kind, block in gguf.GGML_QUANT_SIZES.items()}
+    assert ours == {kind: (kind.name, *block) for kind, block in gguf.GGML_QUANT_SIZES.items()}
 
 
 def test_every_token_says_what_it_read(tmp_path: Path) -> None:
