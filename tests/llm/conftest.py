@@ -6,6 +6,7 @@ from pathlib import Path
 import llama_cpp
 import pytest
 
+from agent.llm import context
 from agent.llm.llama import LlamaEngine
 from agent.models import locate
 from tests.fakes.ticking import TickingClock
@@ -16,6 +17,14 @@ def on_the_cpu() -> Iterator[None]:
     """What is compared to the bit is a CPU's arithmetic."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(llama_cpp, "llama_supports_gpu_offload", lambda: False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tests run side by side: an engine that takes every core waits for the others most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(context, "usable_cores", lambda: 1)
         yield
 
 
