@@ -68,7 +68,7 @@ class WorkBook(_Frozen):
 
     operations: Mapping[str, OperationWork] = {}
     llm: ModelFigures | None = None
-    threads: Mapping[str, int] = {}  # by engine: asr, llm, tts
+    threads: Mapping[str, int] = {}  # by engine: asr, llm, prefill, tts
     devices: Mapping[str, str] = {}  # by engine: cpu, cuda:0
 
     @property

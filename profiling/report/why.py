@@ -17,7 +17,7 @@ from profiling.verdict import CONTENTION, FIXED, LOOP_NAMES, RESIDUAL
 _LABEL_CELLS, _CELLS = 20, 9
 _LEAST_S = 0.0005  # a stage that took less, over the whole run, is left out
 _HEADINGS = ("ms", "compute", "memory", "steps", "fixed", "beside", "left")
-MIN_WIDTH, MAX_WIDTH = 84, 110
+MAX_WIDTH = 110
 
 
 def print_shares(console: Console, found: Sequence[Attribution], turns: int, title: str) -> None:
