@@ -53,7 +53,7 @@ def print_verdicts(console: Console, found: Sequence[Attribution], loops: Sequen
 
 def print_elasticities(console: Console, found: Sequence[Elasticity]) -> None:
     """What each small change would give, the largest first."""
-    known = [one for one in found if one.saved_ms is not None and one.percent is not None]
+    known = [one for one in found if one.saved_ms and one.percent and one.saved_ms.high > 0]
     lines = [Text(f"  {'what would change it':<36}{'ms sooner':>12}{'between':>20}{'of the latency':>17}", "dim")]
     for one in sorted(known, key=lambda e: -(e.saved_ms.value if e.saved_ms else 0)):
         assert one.saved_ms is not None and one.percent is not None
