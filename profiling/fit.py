@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiling.interval import Interval
+from profiling.spread import HUBER, NORMAL, spread, spread_of_rows, student
 
 _DRAWS = 400
-_HUBER = 1.345  # residuals beyond so many standard deviations count less: 95 % efficient for normal ones (Huber 1964)
 _PAIRS_AT_ONCE = 4_000_000
 _ROUNDS, _ROUNDS_OF_A_DRAW = 20, 4
-_NORMAL = 1.959964  # between this and its negative lie 95 % of a normal distribution
 _SINGULAR = 1e-11  # of the largest eigenvalue: a smaller one is none
-_SPREAD_OF_MAD = 1.4826  # a normal distribution's standard deviation over its median absolute deviation
 
 
 @dataclass(frozen=True)
@@ -87,8 +85,7 @@ def fit(units: Sequence[Mapping[str, float]], values: Sequence[float], *, seed: 
     draws = _spread_out(_huber(matrix[rows], y[rows], _ROUNDS_OF_A_DRAW), solution, len(y))
     intervals = [_bounded(float(one), draws[:, i], len(y)) for i, one in enumerate(solution)]
     coefficients = dict(zip(names, intervals[1:], strict=True))
-    spread = float(_spread((y - matrix @ solution)[None])[0])
-    return Fit(names, intervals[0], coefficients, spread, draws, len(y))
+    return Fit(names, intervals[0], coefficients, spread(y - matrix @ solution), draws, len(y))
 
 
 def _varies(name: str, units: Sequence[Mapping[str, float]]) -> bool:
@@ -118,26 +115,19 @@ def _huber(matrices: NDArray[np.float64], ys: NDArray[np.float64], rounds: int) 
         inverse = cast(NDArray[np.float64], np.linalg.pinv(normal, rcond=_SINGULAR, hermitian=True))
         solutions = np.einsum("dij,dnj,dn->di", inverse, weighted, ys, optimize=True)
         residuals = ys - np.einsum("dni,di->dn", scaled, solutions)
-        spreads = _spread(residuals)
+        spreads = spread_of_rows(residuals)
         if not spreads.any():
             break
-        far = np.abs(residuals) / np.where(spreads > 0, spreads, 1.0)[:, None] / _HUBER
+        far = np.abs(residuals) / np.where(spreads > 0, spreads, 1.0)[:, None] / HUBER
         weights = np.where(spreads[:, None] > 0, 1 / np.maximum(far, 1), weights)
     return solutions / scale
 
 
-def _spread(residuals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each row."""
-    middle = np.median(residuals, axis=1, keepdims=True)
-    return _SPREAD_OF_MAD * np.median(np.abs(residuals - middle), axis=1)
-
-
 def _spread_out(draws: NDArray[np.float64], solution: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     """Around the solution, by what n measurements less the coefficients leave free: Student's quantile over the normal
-    distribution's, and the bias of a standard deviation. Source of the quantile: Abramowitz and Stegun 26.7.5."""
-    z, free = _NORMAL, max(1, n - draws.shape[1])
-    student = z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
-    return solution + (draws - solution) * (student / z * math.sqrt(n / free))
+    distribution's, and the bias of a standard deviation."""
+    free = max(1, n - draws.shape[1])
+    return solution + (draws - solution) * (student(free) / NORMAL * math.sqrt(n / free))
 
 
 def _bounded(value: float, draws: NDArray[np.float64], n: int) -> Interval:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiling.interval import Interval
+from profiling.spread import NORMAL
 from profiling.work_book import Linear, OperationWork
 
 Floats = NDArray[np.float64]
 
-_QUANTILE = 1.959964  # of the normal distribution, at the upper 95 % bound
 _WIDEST = 100.0  # a bound is taken to lie within this factor of its value
 
 
@@ -84,5 +84,5 @@ def ceiling_draws(ceilings: Mapping[str, Interval], draws: int, random: np.rando
 def _draws(interval: Interval, draws: int, random: np.random.Generator) -> Floats:
     below = math.log(min(_WIDEST, interval.value / max(interval.low, interval.value / _WIDEST)))
     above = math.log(min(_WIDEST, max(1.0, interval.high / interval.value)))
-    z = np.concatenate([[0.0], random.standard_normal(draws - 1)]) / _QUANTILE
+    z = np.concatenate([[0.0], random.standard_normal(draws - 1)]) / NORMAL
     return interval.value * np.exp(np.where(z < 0, z * below, z * above))

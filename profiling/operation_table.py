@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from profiling.operations import FIRST_PATCH, FORWARDS, KV_BYTES, PATCH, TOKEN, numbers, operation_of, units_of
+from profiling.operations import UNIT_OF_PASS, numbers, operation_of, units_of
 from profiling.trace import vocabulary as v
 from profiling.trace.garbage import no_search_for_cycles
 from profiling.trace.timeline import Step, Turn
@@ -17,11 +17,6 @@ from profiling.trace.vocabulary import Stage
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_UNIT_OF_PASS = {
-    TOKEN: (KV_BYTES, v.LLM_KV_BYTES),
-    FIRST_PATCH: (FORWARDS, v.TTS_FORWARDS),
-    PATCH: (FORWARDS, v.TTS_FORWARDS),
-}
 _STAGES = tuple(Stage)
 _LONGEST_NS = 2.0**61  # an offset beyond it is no time, and would not fit
 
@@ -102,10 +97,10 @@ def _pieces(turns: Iterable[Turn]) -> dict[str, list[_Piece]]:
 
 
 def _piece(name: str, turn: int, step: Step) -> _Piece:
-    if name in _UNIT_OF_PASS:
+    if name in UNIT_OF_PASS:
         starts, ends = (numbers(step.attributes.get(key)) for key in (v.START_TIMES_NS, v.END_TIMES_NS))
         if count := min(len(starts), len(ends)):
-            unit, key = _UNIT_OF_PASS[name]
+            unit, key = UNIT_OF_PASS[name]
             told = numbers(step.attributes.get(key))[:count]
             return _Piece(turn, step, starts[:count], ends[:count], {unit: told})
         return _Piece(turn, step, (0,), (step.duration_ns,), {})

@@ -36,7 +36,12 @@ _OF_STAGE = {
 }
 _INTEGERS: set[type] = {int}
 _NUMBERS: set[type] = {int, float}
-_IN_LOOPS = (TOKEN, FIRST_PATCH, PATCH)
+UNIT_OF_PASS = {  # of an operation in a loop: its unit, and the attribute that holds it for each pass
+    TOKEN: (KV_BYTES, v.LLM_KV_BYTES),
+    FIRST_PATCH: (FORWARDS, v.TTS_FORWARDS),
+    PATCH: (FORWARDS, v.TTS_FORWARDS),
+}
+IN_LOOPS = tuple(UNIT_OF_PASS)
 _PARTS_OF = {
     ASR_STEP: v.ASR_PART_NS,
     SETUP: v.TTS_SETUP_PART_NS,
@@ -72,14 +77,14 @@ def operations_of(step: Step) -> Iterator[Operation]:
     name = operation_of(step.stage)
     if name is None:
         return
-    passes = _passes(step) if name in _IN_LOOPS else []
+    passes = _passes(step) if name in IN_LOOPS else []
     parts = _parts(name, step)
     if not passes:
-        units = {} if name in _IN_LOOPS else units_of(name, step)
+        units = {} if name in IN_LOOPS else units_of(name, step)
         parts_ns = {part: sum(values) for part, values in parts.items()}
         yield Operation(name, step.stage, step.index, step.start_ns, step.end_ns, units, parts_ns)
         return
-    unit, key = (KV_BYTES, v.LLM_KV_BYTES) if name == TOKEN else (FORWARDS, v.TTS_FORWARDS)
+    unit, key = UNIT_OF_PASS[name]
     counted = numbers(step.attributes.get(key))
     for number, (start_ns, end_ns) in enumerate(passes):
         units = {unit: counted[number]} if number < len(counted) else {}

@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 from profiling.bootstrap import drawn
 from profiling.calibration import Sample
 from profiling.floors import amounts
-from profiling.operations import FIRST_PATCH, PATCH, TOKEN
+from profiling.operations import IN_LOOPS
+from profiling.spread import HUBER, SPREAD_OF_MAD
 from profiling.work_book import OperationWork
 
 Floats = NDArray[np.float64]
 
-LOOPS = (TOKEN, PATCH, FIRST_PATCH)  # their constant is repeated with every step
-_HUBER = 1.345
 _ROUNDS, _ROUNDS_OF_DRAWS = 12, 2  # the draws begin where the estimate has ended
 _EXACT = 1e-9  # relative errors below this are none
-_SPREAD_OF_MAD = 1.4826
 SPARE = 2  # measurements beyond the unknowns
 _LEVER = 0.5  # floors that vary by this share of their mean show how cost above them grows with them
 
@@ -75,7 +73,7 @@ def overhead(
     solved = _solved(np.stack(columns, axis=1), durations - floors, durations, floors[0], random)
     constant, per_step = _not_below_zero(solved[:, 0], solved[:, 1] if vary else np.zeros(draws), float(steps.mean()))
     slowness = solved[:, -1] if slow else np.zeros(draws)
-    if not vary and operation in LOOPS and steps[0] > 0:
+    if not vary and operation in IN_LOOPS and steps[0] > 0:
         constant, per_step = np.zeros(draws), constant / steps[0]
     return Overhead(constant, per_step, slowness, len(chosen))
 
@@ -105,7 +103,7 @@ def _solved(matrix: Floats, excess: Floats, durations: Floats, floors: Floats, r
     for _ in range(_ROUNDS):
         scale = np.maximum(floors + x @ solved[0], rough / 4)
         errors = (excess[0] - x @ solved[0]) / scale
-        spread = max(_SPREAD_OF_MAD * float(np.median(np.abs(errors))), _EXACT)
+        spread = max(SPREAD_OF_MAD * float(np.median(np.abs(errors))), _EXACT)
         solved = _least_squares(x, excess[:1], (_trust(errors, spread) / scale**2)[None])
     times = drawn(count, len(excess), random) / scale**2
     for _ in range(_ROUNDS_OF_DRAWS):
@@ -115,7 +113,7 @@ def _solved(matrix: Floats, excess: Floats, durations: Floats, floors: Floats, r
 
 def _trust(errors: Floats, spread: float) -> Floats:
     """Huber's weights."""
-    return 1 / np.maximum(np.abs(errors) / (spread * _HUBER), 1)
+    return 1 / np.maximum(np.abs(errors) / (spread * HUBER), 1)
 
 
 def _least_squares(x: Floats, values: Floats, weights: Floats) -> Floats:

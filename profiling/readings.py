@@ -9,15 +9,14 @@ from typing import NamedTuple
 
 from profiling.calibration import CPU
 from profiling.interval import Interval
-from profiling.operations import FIRST_PATCH, FORWARDS, KV_BYTES, PATCH, TOKEN, numbers, operation_of, units_of
+from profiling.operations import IN_LOOPS, TOKEN, UNIT_OF_PASS, numbers, operation_of, units_of
 from profiling.roofline import Term
-from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Step, Turn
 from profiling.trace.vocabulary import Stage
 from profiling.turn import loop_ns
 from profiling.work_book import WorkBook
 
-_LOOPS = {stage: operation for stage in Stage if (operation := operation_of(stage)) in (TOKEN, FIRST_PATCH, PATCH)}
+_LOOPS = {stage: operation for stage in Stage if (operation := operation_of(stage)) in IN_LOOPS}
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def _of_loop(step: Step) -> Reading | None:
     name = _LOOPS[step.stage]
     if not times_ns:
         return None
-    unit, key = (KV_BYTES, v.LLM_KV_BYTES) if name == TOKEN else (FORWARDS, v.TTS_FORWARDS)
+    unit, key = UNIT_OF_PASS[name]
     counts = numbers(step.attributes.get(key))
     if len(counts) != len(times_ns):
         return Reading(name, sum(times_ns) / 1e9, {}, len(times_ns), step.index)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from profiling.changes.change import Change, Context, Service, services_of
 from profiling.interval import Interval
+from profiling.spread import NORMAL
 from profiling.step_spread import kind_of
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import NS_PER_S
@@ -18,7 +19,6 @@ from profiling.trace.vocabulary import KIND_OF_STAGE, Kind, Stage
 from profiling.turn import described
 from profiling.turn_graph import Fill, Nanoseconds, Times, TurnGraph
 
-_QUANTILE = 1.959964  # of the normal distribution, at the upper 95 % bound
 _TWICE = math.sqrt(2)  # what was measured and what would be measured both differ by chance
 
 Steps = Sequence[tuple[Change, Context, Context]]
@@ -178,4 +178,4 @@ def _apart(seconds: Sequence[Interval], numbers: NDArray[np.float64]) -> NDArray
     """Seconds from the sum of the values: the bounds of all are reached together."""
     below = sum(interval.value - interval.low for interval in seconds)
     above = sum(interval.high - interval.value for interval in seconds)
-    return np.where(numbers < 0, numbers * below, numbers * above) / _QUANTILE
+    return np.where(numbers < 0, numbers * below, numbers * above) / NORMAL

@@ -1,10 +1,9 @@
 """The run folder: what was run, where and with what (run.json), the trace of its turns, the conversation as sound."""
 
 import errno
-import os
 import re
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from profiling.trace.clock import NS_PER_S, Anchor, Clock, seconds
 from profiling.trace.otlp_file import ReadResult, TraceFile, read_turns
 from profiling.trace.spans import TurnContent
 from profiling.trace.timeline import Turn
+from profiling.whole_file import write_whole
 
 RUN_JSON, TRACE_JSONL, CONVERSATION_WAV = "run.json", "trace.jsonl", "conversation.wav"
 FORMAT = 1
@@ -130,7 +130,7 @@ class RunWriter:
             self._write_info()
 
     def _write_info(self) -> None:
-        _write_atomically(self.folder / RUN_JSON, self.info.model_dump_json(indent=2) + "\n")
+        write_whole(self.folder / RUN_JSON, self.info.model_dump_json(indent=2) + "\n")
 
 
 def load_run(path: Path) -> Run:
@@ -222,20 +222,6 @@ def _make_folder(wanted: Path) -> Path:
             folder = wanted.with_name(f"{wanted.name}-{number}")
         else:
             return folder
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            unfinished.unlink()
-        raise
 
 
 def _slug(name: str) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from profiling.changes.change import Service, services_of
+from profiling.spread import NORMAL, spread, student
 from profiling.trace.timeline import Step
 from profiling.trace.vocabulary import KIND_OF_STAGE, Kind
 
 _ENOUGH = 3  # steps: with fewer nothing is said
-_SPREAD_OF_MAD = 1.4826  # a normal distribution's standard deviation over its median absolute deviation
-_NORMAL = 1.959964  # its upper 95 % bound, in standard deviations
 _ROBUST_FROM = 10  # values: with fewer the standard deviation is the better estimate
 
 
@@ -57,17 +56,5 @@ def _expected(units: Sequence[Mapping[str, float]], values: Sequence[float]) -> 
 
 def _deviation(values: Sequence[float]) -> float:
     if len(values) < _ROBUST_FROM:
-        return statistics.stdev(values) * _student(len(values) - 1) / _NORMAL
-    middle = statistics.median(values)
-    robust = _SPREAD_OF_MAD * statistics.median(abs(value - middle) for value in values)
-    return robust * _student(len(values) - 1) / _NORMAL
-
-
-def _student(freedom: int) -> float:
-    """Its distribution's upper 95 % bound, which stands for the normal one's where the spread is of few values.
-    Source: Abramowitz and Stegun 26.7.5."""
-    z = _NORMAL
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / freedom + second / freedom**2 + third / freedom**3
+        return statistics.stdev(values) * student(len(values) - 1) / NORMAL
+    return spread(values) * student(len(values) - 1) / NORMAL

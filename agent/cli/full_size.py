@@ -1,14 +1,12 @@
 """`turnscope full-size`: the big pipeline at full size with random weights, measured against predicted time."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from agent import devices
 from agent.cli import consoles
-from agent.errors import TurnscopeError
+from agent.cli.output_file import OutputFile
 
 _PHASES = ("asr", "llm", "tts", "turn")
 _LEAST_WIDTH = 120
@@ -47,7 +45,8 @@ def full_size(only: tuple[str, ...] | None, device: str, quick: bool, json_path:
     console, notes = consoles.output(), consoles.notes()
     place = devices.resolve(device)
     path = json_path or runs / FILE
-    _require_writable(path)
+    file = OutputFile(path, "give other places with --json and --runs")
+    file.require_writable()
     how_much = effort.QUICK if quick else effort.ON_CPU if place == devices.CPU else effort.ON_GPU
     with notes.status("Looking at what can be measured here …"):
         experiment = Experiment(Plan(only or PHASES, place, how_much, runs))
@@ -64,34 +63,9 @@ def full_size(only: tuple[str, ...] | None, device: str, quick: bool, json_path:
     console.width = max(console.width, _LEAST_WIDTH)
     for one in table.tables(report.rows, report.ceilings):
         console.print(one)
-    _write(path, report.as_json())
+    file.write(report.as_json())
     lines = [f"Took {report.took_s / 60:.1f} minutes. All figures: {path}"]
     if report.run_folder is not None:
         lines.append(f"The turn: turnscope explain {report.run_folder}")
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _require_writable(path: Path) -> None:
-    """Said before minutes are spent."""
-    absent = not path.exists()
-    with _explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("a").close()
-        if absent:
-            path.unlink()
-
-
-def _write(path: Path, text: str) -> None:
-    with _explained(path):
-        path.write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise TurnscopeError(
-            f"{path} cannot be written ({error.strerror or error}): give other places with --json and --runs."
-        ) from None

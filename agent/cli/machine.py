@@ -1,13 +1,12 @@
 """`turnscope machine`: what this machine can do at most, measured once and kept."""
 
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from agent.cli import consoles
-from agent.errors import TurnscopeError
+from agent.cli.output_file import OutputFile
 
 _LEAST_WIDTH = 120
 _SPANS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
@@ -27,8 +26,9 @@ def machine(again: bool, json_path: Path | None) -> None:
     from profiling.report.machine import facts, tables
 
     console, notes = consoles.output(), consoles.notes()
-    if json_path is not None:
-        _require_writable(json_path)
+    file = json_path and OutputFile(json_path, "give another place with --json")
+    if file:
+        file.require_writable()
     known = None if again else surveying.known()
     found = known or surveying.measure(notes)
     console.width = max(console.width, _LEAST_WIDTH)
@@ -43,8 +43,8 @@ def machine(again: bool, json_path: Path | None) -> None:
         console.print(f"Measured {old} ago; `turnscope machine --again` measures anew.", highlight=False, markup=False)
     else:
         console.print(f"Took {found.took_s:.0f} s.", highlight=False, markup=False)
-    if json_path is not None:
-        _write(json_path, found.model_dump_json(indent=2) + "\n")
+    if file:
+        file.write(found.model_dump_json(indent=2) + "\n")
 
 
 def said_age(s: float) -> str:
@@ -53,27 +53,3 @@ def said_age(s: float) -> str:
             count = int(s // length_s)
             return f"{count} {name}{'s' if count > 1 else ''}"
     return "less than a minute"
-
-
-def _require_writable(path: Path) -> None:
-    """Said before a minute is spent."""
-    absent = not path.exists()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("a").close()
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    if absent:
-        with suppress(OSError):
-            path.unlink()
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise _unwritable(path, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> TurnscopeError:
-    return TurnscopeError(f"{path} cannot be written ({error.strerror or error}): give another place with --json.")

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from profiling.environment import Machine
 from profiling.machine.survey import FORMAT, Survey
+from profiling.whole_file import write_whole
 
 
 def survey_file(folder: Path, machine: Machine, devices: Mapping[str, str]) -> Path:
@@ -31,9 +32,7 @@ def save_survey(folder: Path, survey: Survey) -> Path:
     """Replaces the last one as a whole. Raises OSError."""
     path = survey_file(folder, survey.machine, survey.devices)
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(survey.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, survey.model_dump_json(indent=2) + "\n")
     return path
 
 

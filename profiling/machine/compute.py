@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from profiling.calibration import CPU
 from profiling.machine import openblas
 from profiling.machine.kernels import numpy_kernel, torch_kernel
-from profiling.machine.measured import CPU, FLOAT32, FLOPS_PER_S, MeasuredCeiling
+from profiling.machine.measured import FLOAT32, FLOPS_PER_S, MeasuredCeiling
 from profiling.machine.repeated import ON_CUDA, Probe, matmul_rate
 from profiling.machine.sharing import shared
 from profiling.trace.clock import Clock, seconds

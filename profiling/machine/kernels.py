@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from profiling.calibration import CPU
 from profiling.machine import openblas
-from profiling.machine.measured import CPU
 
 ROOT = Path("/")
 _ONEDNN = {"bfloat16": "bf16", "float16": "fp16"}

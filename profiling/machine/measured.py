@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from profiling.calibration import Rates
+from profiling.calibration import CPU, Rates
 from profiling.interval import Interval
 
 BYTES_PER_S, FLOPS_PER_S = "B/s", "FLOP/s"
-CPU = "cpu"
 FLOAT32 = "float32"
 
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from profiling.calibration import CPU
 from profiling.interval import Interval
-from profiling.machine.measured import CPU, Overhead
+from profiling.machine.measured import Overhead
 from profiling.trace.clock import Clock, seconds
 
 NUMPY_CALL, TORCH_CALL = "numpy call", "PyTorch call"

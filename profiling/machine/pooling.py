@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiling.calibration import Rates
+from profiling.calibration import CPU, Rates
 from profiling.interval import Interval
 from profiling.machine.drift import Place, by_place
-from profiling.machine.measured import BYTES_PER_S, CPU, FLOAT32, MeasuredCeiling
+from profiling.machine.measured import BYTES_PER_S, FLOAT32, MeasuredCeiling
 from profiling.machine.probe import ProbeReading
 from profiling.machine.survey import Survey
 from profiling.roofline import READ

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from profiling.calibration import Rates
+from profiling.calibration import CPU, Rates
 from profiling.machine import cuda
 from profiling.machine.bandwidth import cache_resident
 from profiling.machine.caches import cache_or_guess_bytes, free_memory_bytes
 from profiling.machine.kernels import ROOT
-from profiling.machine.measured import BYTES_PER_S, CPU, FLOAT32, FLOPS_PER_S
+from profiling.machine.measured import BYTES_PER_S, FLOAT32, FLOPS_PER_S
 from profiling.machine.product import PRODUCT_BYTES, product
 from profiling.machine.reading import ROW_BYTES, reader
 from profiling.roofline import READ

@@ -5,8 +5,8 @@ from typing import Protocol
 
 import numpy as np
 
+from profiling.calibration import CPU
 from profiling.machine import openblas
-from profiling.machine.measured import CPU
 from profiling.machine.sharing import shared
 
 _WIDTH, _ROWS = 1024, 256

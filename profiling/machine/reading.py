@@ -7,9 +7,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from profiling.calibration import CPU
 from profiling.machine import openblas
 from profiling.machine.kernels import numpy_kernel
-from profiling.machine.measured import CPU
 from profiling.machine.sharing import shared
 
 ROW_BYTES = 8192  # of the matrix that the memory is taken for: the vector beside it stays in the innermost cache

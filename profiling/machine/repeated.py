@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from profiling.calibration import CPU
 from profiling.trace.clock import NS_PER_S, Clock
 
-CPU = "cpu"
 LONGEST_S = 0.5  # of one timed multiplication: a slow machine gets fewer rows
 
 
@@ -68,7 +68,7 @@ def read_bandwidth(
     of one array. On a CUDA device PyTorch sums a tensor."""
     size_bytes = (probe or probe_for(device)).read_bytes
     once = _read_on_cuda(device, size_bytes) if device != CPU else _read_on_cpu(threads, size_bytes)
-    return Ceiling("read bandwidth", "B/s", device, threads, _rates(clock, once, size_bytes, repetitions))
+    return Ceiling("read bandwidth", "B/s", device, threads, rates_of(clock, once, size_bytes, repetitions))
 
 
 def matmul_rate(
@@ -98,13 +98,13 @@ def matmul_rate(
     flops_of_row = 2 * prod(probe.matrix)
     with torch.inference_mode():
         few = min(probe.rows, 32)
-        (trial,) = _rates(clock, multiply(few), few * flops_of_row, 1)
+        (trial,) = rates_of(clock, multiply(few), few * flops_of_row, 1)
         rows = max(1, min(probe.rows, int(longest_s * trial / flops_of_row)))
-        rates = _rates(clock, multiply(rows), rows * flops_of_row, repetitions)
+        rates = rates_of(clock, multiply(rows), rows * flops_of_row, repetitions)
     return Ceiling(f"{dtype} matrix product", "FLOP/s", device, threads, rates)
 
 
-def _rates(clock: Clock, once: Callable[[], object], amount: float, repetitions: int) -> tuple[float, ...]:
+def rates_of(clock: Clock, once: Callable[[], object], amount: float, repetitions: int) -> tuple[float, ...]:
     """Amount over time, for each repetition; one more goes before them to warm up."""
     once()
     rates: list[float] = []

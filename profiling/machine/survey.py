@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from profiling.calibration import CPU
 from profiling.environment import Machine
 from profiling.machine import cuda, overhead
 from profiling.machine.bandwidth import ROUNDS, bandwidth_ceiling, bandwidth_warnings, read_over_sizes
@@ -16,7 +17,7 @@ from profiling.machine.conditions import Conditions, disturbances, look
 from profiling.machine.drift import drifting_rates
 from profiling.machine.gpu_clocks import GpuClock, held_back
 from profiling.machine.kernels import ROOT, instruction_sets
-from profiling.machine.measured import CPU, MeasuredCeiling, Overhead
+from profiling.machine.measured import MeasuredCeiling, Overhead
 from profiling.machine.probe import LONGEST_S, MOST_BYTES, Prober, ProbeReading
 from profiling.machine.reading import ROW_BYTES, reader
 from profiling.trace.clock import NS_PER_S, Clock, seconds

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from profiling import operations as op
-from profiling.calibration import Calibration, FirstAudio, Rates, Sample, ceiling_key
+from profiling.calibration import CPU, Calibration, FirstAudio, Rates, Sample, ceiling_key
 from profiling.environment import Machine
-from profiling.machine.measured import BYTES_PER_S, CPU, FLOAT32, FLOPS_PER_S, MeasuredCeiling
+from profiling.machine.measured import BYTES_PER_S, FLOAT32, FLOPS_PER_S, MeasuredCeiling
 from profiling.machine.probe import ProbeReading
 from profiling.machine.survey import Survey
 from profiling.roofline import READ

@@ -1,7 +1,6 @@
 """The arithmetic of ONNX Runtime: a large matrix product with floating-point numbers, and one with 8-bit integers."""
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,8 @@ from agent.experiments.work.names import ONNX_FLOAT32, ONNX_INT8
 from agent.onnx import open_session
 from agent.quiet import quiet
 from profiling.calibration import CPU, Rates
-from profiling.trace.clock import NS_PER_S, Clock
+from profiling.machine.repeated import rates_of
+from profiling.trace.clock import Clock
 
 _ROWS, _WIDTH = 256, 1024
 _REPETITIONS = 9
@@ -31,19 +31,8 @@ def _rate(clock: Clock, path: Path, name: str, threads: int) -> Rates:
     def once() -> object:
         return session.run(None, {"rows": rows})
 
-    return Rates(
-        name=name, unit="FLOP/s", device=CPU, threads=threads, values=_rates(clock, once, 2 * _ROWS * _WIDTH**2)
-    )
-
-
-def _rates(clock: Clock, once: Callable[[], object], flops: float) -> tuple[float, ...]:
-    once()
-    rates: list[float] = []
-    for _ in range(_REPETITIONS):
-        start_ns = clock.now_ns()
-        once()
-        rates.append(flops * NS_PER_S / max(1, clock.now_ns() - start_ns))
-    return tuple(rates)
+    values = rates_of(clock, once, 2 * _ROWS * _WIDTH**2, _REPETITIONS)
+    return Rates(name=name, unit="FLOP/s", device=CPU, threads=threads, values=values)
 
 
 def _write(plain: Path, integer: Path) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from agent.settings import Settings
 from agent.user_cache import cache_folder
 from profiling.calibration import FORMAT, Calibration
 from profiling.environment import LIBRARIES, Machine, versions_of
+from profiling.whole_file import write_whole
 
 _OF_ASR = ("model", "chunk_ms", "language", "mode", "threads")
 _NOT_OF_LLM = ("thinking_tokens", "max_tokens", "system_prompt", "api_key", "temperature", "seed")
@@ -42,14 +42,10 @@ def find(settings: Settings) -> Calibration | None:
 def keep(settings: Settings, calibration: Calibration) -> Path:
     """Store it, whole or not at all. Raises TurnscopeError."""
     path = _path(settings)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(calibration.model_dump_json() + "\n", encoding="utf-8")
-        unfinished.replace(path)
+        write_whole(path, calibration.model_dump_json() + "\n")
     except OSError as error:
-        with suppress(OSError):
-            unfinished.unlink()
         raise TurnscopeError(
             f"The calibration cannot be kept in {path.parent} ({error.strerror}): free some space, or point "
             "XDG_CACHE_HOME at another folder."

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ import onnxruntime
 from pydantic import TypeAdapter, ValidationError
 
 from agent.user_cache import cache_folder
+from profiling.whole_file import write_whole
 from profiling.work_book import OperationWork
 
 _VERSION = 1  # of the counting
@@ -28,9 +28,7 @@ def kept(
     with suppress(OSError, ValidationError):
         return _KIND.validate_json(path.read_bytes())
     made = make()
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(_KIND.dump_json(made))
-        unfinished.replace(path)
+        write_whole(path, _KIND.dump_json(made).decode())
     return made
