@@ -30,6 +30,11 @@ def resolve(wanted: str) -> str:
     return wanted
 
 
+def numbered(device: str) -> str:
+    """As ceilings name it: `cuda` is the first CUDA device."""
+    return f"{CUDA}:0" if device == CUDA else device
+
+
 def number(device: str) -> int | None:
     """N of `cuda:N`; None where the device has no number."""
     digits = device.partition(":")[2]

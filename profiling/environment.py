@@ -20,6 +20,7 @@ LIBRARIES = (
     "soundfile",
     "soxr",
 )
+BIG_LIBRARIES = ("torch", "nemo-toolkit", "voxcpm", "transformers")
 
 
 class Machine(BaseModel):

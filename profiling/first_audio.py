@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiling.calibration import FirstAudio
+from profiling.fit import lines
 from profiling.interval import CONFIDENCE, Interval
 from profiling.spread import of_median, spread
 
@@ -149,8 +150,8 @@ class _Calibrated:
     def __init__(self, phrases: Sequence[FirstAudio]) -> None:
         used = _used(phrases)
         later = [(np.array(one.audio_ends_s[1:]), np.array(one.patch_ends_s[1:])) for one in used]
-        lines = [_lines(sound_s[None], end_s[None]) for sound_s, end_s in later]
-        self.slopes = np.array([float(slopes[0]) for _, slopes in lines])
+        by_phrase = [lines(sound_s[None], end_s[None]) for sound_s, end_s in later]
+        self.slopes = np.array([float(slopes[0]) for _, slopes in by_phrase])
         usual = np.nanmedian(self.slopes)
         self.intercepts = np.array(
             [
@@ -169,7 +170,7 @@ class _Calibrated:
         fixed = np.median(self.intercepts[chosen], axis=1)
         per_unit = np.zeros(len(chosen))
         if grows and len(set(self.units)) > 1:
-            fixed, per_unit = _lines(self.units[chosen], self.intercepts[chosen])
+            fixed, per_unit = lines(self.units[chosen], self.intercepts[chosen])
         slopes = self.slopes[chosen]
         slopes[np.isnan(slopes).all(axis=1)] = np.nanmedian(self.slopes)
         found = np.column_stack([fixed, per_unit, np.nanmedian(slopes, axis=1)])
@@ -201,15 +202,3 @@ class _Calibrated:
             self.lengths,
             np.column_stack([draws, apart * random.standard_t(free, len(draws))]),
         )
-
-
-def _lines(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Intercepts and slopes by Theil and Sen of the points in each row; NaN where all x of a row are the same."""
-    first, second = np.triu_indices(x.shape[1], 1)
-    apart = x[:, second] - x[:, first]
-    rises = np.where(apart == 0, np.nan, (y[:, second] - y[:, first]) / np.where(apart == 0, 1, apart))
-    slopes = np.full(len(x), np.nan)
-    known = (apart != 0).any(axis=1)
-    if known.any():
-        slopes[known] = np.nanmedian(rises[known], axis=1)
-    return np.median(y - slopes[:, None] * x, axis=1), slopes

@@ -61,12 +61,13 @@ def theil_sen(points: Sequence[tuple[float, float]], *, seed: int = 0) -> Line:
     if len({x for x, _ in points}) < 2:
         raise ValueError("all points have the same x")
     x, y = np.array(points, float).T
-    solution, random = _lines(x[None], y[None])[0], np.random.default_rng(seed)
+    solution, random = np.stack(lines(x[None], y[None]), axis=1)[0], np.random.default_rng(seed)
     rows = random.integers(len(x), size=(_DRAWS, len(x)))
     while (alike := (x[rows] == x[rows[:, :1]]).all(axis=1)).any():
         rows[alike] = random.integers(len(x), size=(int(alike.sum()), len(x)))
     parts = np.array_split(rows, 1 + _DRAWS * len(x) ** 2 // _PAIRS_AT_ONCE)
-    draws = _spread_out(np.concatenate([_lines(x[part], y[part]) for part in parts if len(part)]), solution, len(x))
+    drawn = [np.stack(lines(x[part], y[part]), axis=1) for part in parts if len(part)]
+    draws = _spread_out(np.concatenate(drawn), solution, len(x))
     return Line(*(_bounded(float(one), draws[:, i], len(x)) for i, one in enumerate(solution)))
 
 
@@ -92,13 +93,16 @@ def _varies(name: str, units: Sequence[Mapping[str, float]]) -> bool:
     return len({u.get(name, 0.0) for u in units}) > 1
 
 
-def _lines(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Intercept and slope through the points of each row: (d, n) gives (d, 2)."""
+def lines(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Intercepts and slopes by Theil and Sen of the points in each row; NaN where all x of a row are the same."""
     first, second = np.triu_indices(x.shape[1], 1)
-    runs = x[:, second] - x[:, first]
-    rises = (y[:, second] - y[:, first]) / np.where(runs == 0, np.nan, runs)
-    slopes = np.nanmedian(rises, axis=1)
-    return np.stack([np.median(y - slopes[:, None] * x, axis=1), slopes], axis=1)
+    apart = x[:, second] - x[:, first]
+    rises = np.where(apart == 0, np.nan, (y[:, second] - y[:, first]) / np.where(apart == 0, 1, apart))
+    slopes = np.full(len(x), np.nan)
+    known = (apart != 0).any(axis=1)
+    if known.any():
+        slopes[known] = np.nanmedian(rises[known], axis=1)
+    return np.median(y - slopes[:, None] * x, axis=1), slopes
 
 
 def _huber(matrices: NDArray[np.float64], ys: NDArray[np.float64], rounds: int) -> NDArray[np.float64]:

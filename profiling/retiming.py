@@ -100,6 +100,8 @@ class Retiming:
             step = self.graph.turn.steps[index]
             services: Sequence[Service] = services_of(step)
             for change, before, after in self._steps:
+                if not services:  # a change has left nothing of the step
+                    break
                 services = change.retimed(step, services, self.graph.turn, before, after)
             self._changed[index] = services
         return self._changed[index]

@@ -102,14 +102,10 @@ def run_ceilings(
         for r in own
     ]
     whole = survey.with_ceilings(more)
-    for device, threads in _places(book):
+    for device, threads in book.places:
         for name, interval in ceilings_for_run(whole, readings, device=device, threads=threads).items():
             found[ceiling_key(name, device, threads)] = interval
     return found
-
-
-def _places(book: WorkBook) -> set[tuple[str, int]]:
-    return {(book.devices.get(engine, "cpu"), threads) for engine, threads in book.threads.items()}
 
 
 def _write(folder: Path, name: str, content: BaseModel) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiling.operations import operations_of
-from profiling.trace.timeline import Attribute, Step, Turn
+from profiling.trace.timeline import Step, Turn
 from profiling.trace.vocabulary import KIND_OF_STAGE, Kind, Stage
 
 Nanoseconds = NDArray[np.int64]
@@ -147,10 +147,10 @@ class TurnGraph:
         return patch.end_ns - self.turn.steps[fill.step].start_ns + fill.lag_ns
 
 
-def insert_before(turn: Turn, index: int, stage: Stage, attributes: Mapping[str, Attribute] | None = None) -> Turn:
+def insert_before(turn: Turn, index: int, stage: Stage) -> Turn:
     """The turn with a step of no length before the step `index`: it has that step's causes and is its only one."""
     old = turn.steps[index]
-    new = Step(index, stage, old.start_ns, old.start_ns, old.causes, old.waited_for, None, dict(attributes or {}))
+    new = Step(index, stage, old.start_ns, old.start_ns, old.causes, old.waited_for)
     moved = [_renumbered(step, index) for step in turn.steps[index:]]
     moved[0] = replace(moved[0], causes=(index,), waited_for=None)
     first_audio_step = turn.first_audio_step

@@ -72,6 +72,11 @@ class WorkBook(_Frozen):
     devices: Mapping[str, str] = {}  # by engine: cpu, cuda:0
 
     @property
+    def places(self) -> set[tuple[str, int]]:
+        """Devices with the numbers of threads that engines use there."""
+        return {(self.devices[engine], count) for engine, count in self.threads.items() if engine in self.devices}
+
+    @property
     def ceilings(self) -> set[str]:
         terms = [term for operation in self.operations.values() for term in operation.terms]
         return {name for term in terms for name in (term.rate, term.read)}

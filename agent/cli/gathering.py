@@ -42,7 +42,8 @@ class Gathered:
         """At most half a second, in which nothing else should run."""
         if self.survey is None:
             return
-        self._probers = self._probers or [Prober(threads=count, device=place) for place, count in self._places()]
+        if not self._probers:
+            self._probers = [Prober(threads=n, device=place) for place, n in _places(self.book, self.survey)]
         self._read(clock, LONGEST_S)
         keep_probes(folder, self.readings)
 
@@ -54,15 +55,12 @@ class Gathered:
     def _read(self, clock: Clock, limit_s: float) -> None:
         self.readings += [one.read(clock, limit_s=limit_s / len(self._probers)) for one in self._probers]
 
-    def _places(self) -> list[tuple[str, int]]:
-        """Devices, and numbers of threads that the survey has probed too, so that they can be compared."""
-        at = {name: self.book.devices.get(name, CPU) for name in self.book.threads}
-        survey = self.survey
-        if survey is None:
-            return []
-        return sorted(
-            {(at[name], threads_to_probe(survey, count, device=at[name])) for name, count in self.book.threads.items()}
-        )
+
+def _places(book: WorkBook, survey: Survey) -> list[tuple[str, int]]:
+    """Devices that were surveyed, and numbers of threads that the survey has probed too, so that they can be
+    compared."""
+    known = {(device, count) for device, count in book.places if device == CPU or device in survey.devices}
+    return sorted({(device, threads_to_probe(survey, count, device=device)) for device, count in known})
 
 
 def gather(settings: Settings, engines: Engines, clock: Clock, notes: Console, *, measured: bool) -> Gathered:

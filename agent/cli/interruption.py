@@ -65,6 +65,6 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _end(code: int) -> NoReturn:
-    """Without a word to the other threads: what they have put into temporary folders is removed here."""
-    temporary.remove_all()
+    """Without a word to the other threads: their temporary folders are removed and their servers stopped here."""
+    temporary.undo_all()
     os._exit(code)

@@ -111,7 +111,7 @@ def check(folder: Path) -> None:
     expected = _shapes(_skeleton_of(folder))
     for name in _TOKENIZER_FILES:
         _check_json(folder / name)
-    main, vae = _present(folder, _MAIN_FILES), _present(folder, _VAE_FILES)
+    main, vae = weight_files(folder)
     _compare(main, _stored(main), {name: e for name, e in expected.items() if not name.startswith(_VAE_PREFIX)})
     of_vae = {name.removeprefix(_VAE_PREFIX): e for name, e in expected.items() if name.startswith(_VAE_PREFIX)}
     _compare(vae, _stored(vae), of_vae)
@@ -185,6 +185,11 @@ def _check_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise TurnscopeError(f"The file {path} holds no JSON object; {_FETCH}.")
     return content
+
+
+def weight_files(folder: Path) -> tuple[Path, Path]:
+    """The model's and the VAE's, as the library chooses them. Raises TurnscopeError where one is missing."""
+    return _present(folder, _MAIN_FILES), _present(folder, _VAE_FILES)
 
 
 def _present(folder: Path, names: tuple[str, ...]) -> Path:

@@ -8,7 +8,7 @@ from profiling.changes.change import Change, ChangeRefused, Context, Service, mo
 from profiling.evidence import Evidence
 from profiling.interval import Interval
 from profiling.quantities import BANDWIDTH, COMPUTE
-from profiling.roofline import Term
+from profiling.readings import least_time
 from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Step, Turn
 from profiling.work_book import OperationWork
@@ -46,23 +46,7 @@ def floor(service: Service, evidence: Evidence) -> Interval | None:
     work = evidence.work_book.operations.get(service.name or "")
     if work is None or not work.terms or not _tells_all(service.units, work):
         return None
-    terms = list(work.at(service.units).values())
-    ceilings = [evidence.ceilings[name] for name in _names(terms) if name in evidence.ceilings]
-    if len(ceilings) < len(_names(terms)):
-        return None
-    fast, value, slow = (
-        sum(
-            term.seconds({name: float(getattr(evidence.ceilings[name], bound)) for name in _names(terms)})
-            for term in terms
-        )
-        for bound in ("high", "value", "low")
-    )
-    return Interval(value=value, low=fast, high=slow, n=min((c.n for c in ceilings), default=0))
-
-
-def _names(terms: Sequence[Term]) -> list[str]:
-    rates = [term.rate for term in terms if term.work.flops]
-    return list(dict.fromkeys([*rates, *(term.read for term in terms if term.work.bytes)]))
+    return least_time([term.at(service.units) for term in work.terms], evidence.ceilings)
 
 
 def _tells_all(units: Mapping[str, float], work: OperationWork) -> bool:

@@ -45,14 +45,15 @@ class ThinkingTokens(Change):
         self, step: Step, services: Sequence[Service], turn: Turn, before: Context, after: Context
     ) -> Sequence[Service]:
         first = _first_phrase(turn)
-        if first is None:
+        thought = step.stage is Stage.LLM_THINKING
+        if first is None or (not thought and (services[0].name != TOKEN or step.index < first)):
             return services
         was = [s for other in turn.steps[:first] if other.stage is Stage.LLM_THINKING for s in _passes(other)]
         more = self.tokens - len(was)
         growth, slope = _kv_growth(turn), before.once("seconds per KV byte", lambda: _per_kv_byte(before))
-        if step.stage is Stage.LLM_THINKING and step.index < first:
+        if thought and step.index < first:
             return self._thought(step, services, turn, slope, before)
-        if services[0].name != TOKEN or step.index < first or not more:
+        if not more:
             return services
         return [_deeper(service, more * growth, slope) for service in services]
 

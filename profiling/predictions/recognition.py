@@ -54,8 +54,11 @@ def _half_chunk_s(turn: Turn, tail_s: float) -> float | None:
     None where the chunk or the time of the decision is not known."""
     chunk_s = described(turn, v.ASR, v.ASR_CHUNK_S)
     decided = [step.start_ns for step in turn.steps if step.stage is Stage.ASR_CHUNK_WAIT]
-    decided += [step.end_ns for step in turn.steps if step.stage is Stage.ENDPOINT_WAIT]
-    if chunk_s is None or not decided or turn.speech_end_ns is None:
+    if chunk_s is None or turn.speech_end_ns is None:
+        return None
+    ends_ns = [step.end_ns for step in turn.steps if step.stage is Stage.ENDPOINT_WAIT]
+    decided += [end_ns for end_ns in ends_ns if end_ns >= turn.speech_end_ns]  # not a pause inside the sentence
+    if not decided:
         return None
     return max(0.0, tail_s + chunk_s / 2 - (decided[0] - turn.speech_end_ns) / 1e9)
 

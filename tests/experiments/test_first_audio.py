@@ -2,7 +2,12 @@
 
 import pytest
 
-from agent.experiments.full_size.measure_tts import line
+from profiling.fit import theil_sen
+
+
+def line(points: list[tuple[float, float]]) -> tuple[float, float]:
+    found = theil_sen(points)
+    return found.intercept.value, found.slope.value
 
 
 def test_a_line_is_found() -> None:

@@ -13,6 +13,7 @@ from agent.experiments.full_size import gguf_file, nemotron_file, voxcpm_folder
 from agent.experiments.full_size.shapes import FULL_SIZE
 from agent.experiments.work.laws import AsrLaw, LlmLaw, TtsLaw
 from agent.experiments.work.weights import of_gguf
+from agent.llm.gguf_header import GgufHeader
 from agent.scenario import load_scenario
 from agent.tts.voxcpm import VoxCpmEngine
 from agent.tts.voxcpm_checkpoint import skeleton
@@ -130,8 +131,8 @@ def test_the_bytes_of_a_full_size_patch_are_those_published() -> None:
 def test_the_language_model_reads_its_weights_once_a_token(tmp_path: Path) -> None:
     path = tmp_path / gguf_file.FILE
     gguf_file.write(path, tiny.LLM)
-    law, matrices = LlmLaw(path, 8), [weight for weight in of_gguf(path) if len(weight.shape) > 1]
-    everything = sum(weight.bytes for weight in of_gguf(path))
+    law, matrices = LlmLaw(path, 8), [weight for weight in of_gguf(GgufHeader(path)) if len(weight.shape) > 1]
+    everything = sum(weight.bytes for weight in of_gguf(GgufHeader(path)))
     assert law.weight_bytes == everything
     assert law.parameters + law.head_parameters == sum(weight.elements for weight in matrices)
     assert law.head_parameters == max(np.prod(weight.shape) for weight in matrices)

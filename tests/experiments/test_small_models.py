@@ -141,7 +141,7 @@ def test_the_head_is_a_term_of_its_own(tmp_path: Path) -> None:
         path = tmp_path / f"{shape.layers}-{shape.vocabulary}.gguf"
         gguf_file.write(path, shape)
         law = LlmLaw(path, 128)
-        whole, found = law.token(1000), TokenDemands(path, law).token(1000)
+        whole, found = law.token(1000), TokenDemands(law).token(1000)
         assert sum(one.work.bytes for one in found.terms.values()) == pytest.approx(whole.work.bytes)
         assert sum(one.work.flops for one in found.terms.values()) == pytest.approx(whole.work.flops)
         return found

@@ -83,6 +83,13 @@ def test_thinking_less_or_not_at_all() -> None:
     assert "instead of 30" in " ".join(asked(thoughtful, ThinkingTokens(10)).caveats)
 
 
+def test_a_thought_that_is_gone_meets_no_other_change() -> None:
+    thoughtful = changed(BASE, thinking=30)
+    together = asked(thoughtful, ThinkingTokens(0), AsrChunk(0.64), Hangover(0.3), Bandwidth(80e9))
+    assert rows(together).get(Stage.LLM_THINKING, 0.0) == 0.0
+    assert together.latency.after.value < asked(thoughtful, AsrChunk(0.64), Hangover(0.3)).latency.after.value
+
+
 def test_only_the_stages_that_a_change_touches_move() -> None:
     """By hand: 1e9 weights at 4.5 bits and 1e6 at 32 are 0.5665 GB, which take 14.1625 ms to read; at 80 GB/s half."""
     shares = rows(asked(BASE, Bandwidth(80e9)))

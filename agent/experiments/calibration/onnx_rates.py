@@ -1,6 +1,5 @@
 """The arithmetic of ONNX Runtime: a large matrix product with floating-point numbers, and one with 8-bit integers."""
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from agent.experiments.work.names import ONNX_FLOAT32, ONNX_INT8
 from agent.onnx import open_session
 from agent.quiet import quiet
+from agent.temporary import temporary_folder
 from profiling.calibration import CPU, Rates
 from profiling.machine.repeated import rates_of
 from profiling.trace.clock import Clock
@@ -18,8 +18,8 @@ _REPETITIONS = 9
 
 def onnx_rates(clock: Clock, threads: int) -> list[Rates]:
     """Operations per second, with so many threads."""
-    with tempfile.TemporaryDirectory() as folder:
-        plain, integer = Path(folder) / "float32.onnx", Path(folder) / "int8.onnx"
+    with temporary_folder() as folder:
+        plain, integer = folder / "float32.onnx", folder / "int8.onnx"
         _write(plain, integer)
         return [_rate(clock, plain, ONNX_FLOAT32, threads), _rate(clock, integer, ONNX_INT8, threads)]
 

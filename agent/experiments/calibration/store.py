@@ -12,12 +12,11 @@ from agent.errors import TurnscopeError
 from agent.settings import Settings
 from agent.user_cache import cache_folder
 from profiling.calibration import FORMAT, Calibration
-from profiling.environment import LIBRARIES, Machine, versions_of
+from profiling.environment import BIG_LIBRARIES, LIBRARIES, Machine, versions_of
 from profiling.whole_file import write_whole
 
 _OF_ASR = ("model", "chunk_ms", "language", "mode", "threads")
 _NOT_OF_LLM = ("thinking_tokens", "max_tokens", "system_prompt", "api_key", "temperature", "seed")
-_BIG_LIBRARIES = ("torch", "nemo-toolkit", "voxcpm", "transformers")
 
 
 def measured_settings(settings: Settings) -> dict[str, object]:
@@ -56,7 +55,7 @@ def keep(settings: Settings, calibration: Calibration) -> Path:
 def _path(settings: Settings) -> Path:
     key = {
         "machine": Machine.this().model_dump(),
-        "versions": versions_of((*LIBRARIES[1:], *_BIG_LIBRARIES)),
+        "versions": versions_of((*LIBRARIES[1:], *BIG_LIBRARIES)),
         "settings": measured_settings(settings),
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]

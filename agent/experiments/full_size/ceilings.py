@@ -11,6 +11,7 @@ from agent.experiments.full_size.settings import Placed
 from agent.experiments.prompts import prefill
 from agent.experiments.work.names import LLAMA_READ, Q4_0
 from agent.experiments.work.weights import of_gguf
+from agent.llm.gguf_header import GgufHeader
 from profiling.machine import Ceiling, matmul_rate, read_bandwidth
 from profiling.roofline import READ
 from profiling.trace.clock import NS_PER_S, Clock
@@ -62,7 +63,8 @@ class Ceilings:
 
         if self.llama_file is None:
             raise ValueError("there is no file to measure llama.cpp's arithmetic with")
-        matrices = [w for w in of_gguf(self.llama_file) if len(w.shape) > 1 and w.name != "token_embd.weight"]
+        tensors = of_gguf(GgufHeader(self.llama_file))
+        matrices = [w for w in tensors if len(w.shape) > 1 and w.name != "token_embd.weight"]
         flops_of_token = 2 * sum(weight.elements for weight in matrices)
         placed = Placed(device, self.threads)
         engine = LlamaEngine(

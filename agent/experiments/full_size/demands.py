@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from agent.experiments.work.laws import LlmLaw
-from agent.experiments.work.weights import of_gguf
 from profiling.roofline import Term
 from profiling.workload import Work
 
@@ -48,14 +46,12 @@ def of_prefill(term: Term) -> Demand:
 class TokenDemands:
     """Of a GGUF file: what is read of its layers and what of its output head, a token each."""
 
-    def __init__(self, path: Path, law: LlmLaw) -> None:
-        outer = (weight for weight in of_gguf(path) if weight.name in ("token_embd.weight", "output.weight"))
-        self._head_bytes = max(weight.bytes for weight in outer)
+    def __init__(self, law: LlmLaw) -> None:
         self._law = law
 
     def token(self, kv_bytes: float, times: float = 1.0) -> Demand:
         whole = self._law.token(kv_bytes)
-        head = Work(self._head_bytes, 2 * self._law.head_parameters)
+        head = Work(self._law.head_bytes, 2 * self._law.head_parameters)
         layers = Work(whole.work.bytes - head.bytes, whole.work.flops - head.flops)
         terms = {LAYERS: Term(layers, whole.rate, whole.read), HEAD: Term(head, whole.rate, whole.read)}
         return Demand("language model, token", terms, times=times)

@@ -25,7 +25,7 @@ from agent.experiments.full_size.shapes import FULL_SIZE, Shapes
 from agent.experiments.full_size.small_models import there_and_back
 from agent.experiments.work.names import FLOAT32, LLAMA_READ, Q4_0
 from agent.scenario import load_scenario
-from profiling.environment import LIBRARIES, Machine, versions_of
+from profiling.environment import BIG_LIBRARIES, LIBRARIES, Machine, versions_of
 from profiling.machine import Ceiling
 from profiling.machine.caches import cache_or_guess_bytes
 from profiling.roofline import READ
@@ -33,7 +33,6 @@ from profiling.trace.clock import Clock, SystemClock, seconds
 
 PHASES = (*ENGINES, TURN)
 Tell = Callable[[str], None]
-_BIG_LIBRARIES = ("torch", "nemo-toolkit", "voxcpm", "transformers")
 _EXPECTED_S = {ASR: 180, LLM: 120, TTS: 190, TURN: 190}  # on two cores of a CPU
 _ON_GPU_S = 60  # each, most of it loading
 _MADE_PER_S = 120e6  # bytes
@@ -140,7 +139,7 @@ class Experiment:
         report = Report(
             device=self._plan.device,
             machine=Machine.this(),
-            versions=versions_of((*LIBRARIES, *_BIG_LIBRARIES)),
+            versions=versions_of((*LIBRARIES, *BIG_LIBRARIES)),
             shapes=self._plan.shapes,
             effort=self._plan.effort,
             made={name: those[0] for name, those in made.items()},
@@ -201,7 +200,7 @@ class Experiment:
             memory.give_back()
             tell("all three: the machine's ceilings once more")
         of_llm = laws.LlmLaw(llm, self._llm_placed.batch_tokens)
-        tokens = TokenDemands(llm, of_llm)
+        tokens = TokenDemands(of_llm)
         law = TurnLaw(laws.AsrLaw(asr), of_llm, tokens, laws.TtsLaw(files[TTS]), settings, played.alone)
         found = rows(list(law.samples(played.turn)), around)
         return small_laws.compare(found, around, alone=False), played.run_folder

@@ -45,7 +45,7 @@ def measure_llm(path: Path, placed: Placed, effort: Effort, clock: Clock, tell: 
                 done.append(prefill(engine, tokens + cached, number))
             samples.append(_prefill_sample(law, done))
         tell(f"language model: {effort.llm_tokens} tokens")
-        samples.append(_decode_sample(law, TokenDemands(path, law), _decoded(engine, effort.llm_tokens)))
+        samples.append(_decode_sample(law, TokenDemands(law), _decoded(engine, effort.llm_tokens)))
     return samples
 
 

@@ -7,7 +7,7 @@ patch on its number, the first ones left out, gives the intercept and the time o
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations, islice
+from itertools import accumulate, islice
 from pathlib import Path
 
 from agent.experiments.full_size.demands import Demand, of_patch, of_setup
@@ -19,6 +19,7 @@ from agent.experiments.work.laws import TtsLaw
 from agent.tts.protocol import Patch, Setup
 from agent.tts.voxcpm import VoxCpmEngine
 from agent.tts.voxcpm_checkpoint import load
+from profiling.fit import theil_sen
 from profiling.trace.clock import Clock, seconds
 
 ENGINE = "tts"
@@ -123,7 +124,8 @@ def _patch_samples(law: TtsLaw, steps: int, said: Sequence[_Said], rate_hz: int)
 def _first_audio_sample(law: TtsLaw, steps: int, calibrating: Sequence[_Said], checked: Sequence[_Said]) -> Sample:
     """Of the laws of small models it asks for the set-up and the first patch; its own is the line through longer
     phrases, of which there is none where the machine's speed changed too much between them."""
-    intercept_s, patch_s = line([point for one in calibrating for point in one.points_after_first])
+    fitted = theil_sen([point for one in calibrating for point in one.points_after_first])
+    intercept_s, patch_s = fitted.intercept.value, fitted.slope.value
     first_audio_s = intercept_s + patch_s
     lengths = [len(one.patches) for one in calibrating]
     note = f"{intercept_s:.3f} s + {patch_s:.3f} s a patch, from phrases of {min(lengths)} to {max(lengths)} patches"
@@ -143,14 +145,6 @@ def _first_audio(law: TtsLaw, said: _Said) -> tuple[Demand, ...]:
     forwards = said.patches[0].forwards
     of_first = of_patch(law.patch(forwards, first=True), forwards)
     return (*of_setup(law.setup(said.setup.units)).values(), *of_first.values())
-
-
-def line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Intercept and slope of a line through points (x, y), of at least two x: the median of the slopes between two of
-    them, and of what that leaves (Theil and Sen), which single disturbed points do not move."""
-    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2) if x1 != x2]
-    slope = statistics.median(slopes)
-    return statistics.median(y - slope * x for x, y in points), slope
 
 
 def _length_s(timed: Setup | Patch) -> float:

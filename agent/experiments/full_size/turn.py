@@ -20,12 +20,11 @@ from agent.loading import load_engines
 from agent.replay import ScenarioStarted, replay
 from agent.scenario import Scenario, load_scenario
 from agent.settings import Settings, recorded
-from profiling.environment import LIBRARIES
+from profiling.environment import BIG_LIBRARIES, LIBRARIES
 from profiling.run import RunWriter
 from profiling.trace.clock import Clock, seconds
 from profiling.trace.timeline import Turn
 
-BIG_LIBRARIES = ("torch", "nemo-toolkit", "voxcpm", "transformers")
 _VAD_FRAME = 512  # samples
 _ALONE = 5  # repetitions
 
@@ -41,8 +40,6 @@ class Alone:
 @dataclass(frozen=True)
 class Played:
     turn: Turn
-    transcript: str
-    reply: str
     alone: Alone
     run_folder: Path
 
@@ -96,7 +93,7 @@ async def _play(settings: Settings, scenario: Scenario, engines: Engines, runs: 
 def _answered(ended: list[TurnEnded], alone: Alone, run_folder: Path) -> Played:
     for event in ended:
         if event.turn.latency_ns is not None:
-            return Played(event.turn, event.transcript, event.reply, alone, run_folder)
+            return Played(event.turn, alone, run_folder)
     failed = next((event.error for event in ended if event.error), None)
     raise TurnscopeError(
         f"The scripted turn was not answered aloud ({failed or 'nothing was recognised'}): its run is in {run_folder}."

@@ -43,7 +43,7 @@ def run(bench: Bench) -> Finding:
 
 
 def _study(bench: Bench, path: Path, model: GgufModel) -> Finding:
-    law = LlmLaw(path, _PROMPT_TOKENS)
+    law = LlmLaw(path)
     work = Decoding(law.weight_bytes, law.parameters + law.head_parameters)
     tokens = [int(n) for n in np.random.default_rng(0).integers(0, model.vocab_tokens, _PROMPT_TOKENS)]
     prompt_flops = 2.0 * (law.parameters * _PROMPT_TOKENS + law.head_parameters)

@@ -1,7 +1,6 @@
 """Tokens of the model's file at several depths, and of copies of it in other formats and with half of its layers at
 one; round by round, memory being read before and after each."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from agent.experiments.work.weights import of_gguf
 from agent.llm.gguf_header import GgufHeader
 from agent.llm.llama import LlamaEngine
 from agent.loading import load_llm
+from agent.temporary import temporary_folder
 from profiling.calibration import Sample
 from profiling.machine.probe import Prober
 from profiling.studies.decode_gap import File, decode_gap_finding
@@ -30,7 +30,6 @@ _DEEPEST, _SPARE = 1024, 32  # tokens before those whose nodes are timed
 _MOST_ROUNDS = 12
 _COPYING = 2.0  # times the budget of the measurements, at most, before the last copy is begun
 _VISIT = 0.05  # of the budget, at one copy
-_BATCH_TOKENS = 512  # of prefill, which is not looked at
 
 
 def run(bench: Bench) -> Finding:
@@ -40,9 +39,9 @@ def run(bench: Bench) -> Finding:
         raise TurnscopeError(
             f"{path.name} is a mixture of experts, of which no two tokens read the same: study a dense model."
         )
-    probe, own_format = prober(bench), LlmLaw(path, _BATCH_TOKENS).format
-    with tempfile.TemporaryDirectory() as folder:
-        copies, notes = _copies(bench, path, header, own_format, Path(folder))
+    probe, own_format = prober(bench), LlmLaw(path).format
+    with temporary_folder() as folder:
+        copies, notes = _copies(bench, path, header, own_format, folder)
         context = bench.settings.llm.context_tokens or min(_DEEP_TOKENS, header.integer("context_length"))
         own = _Visited(own_format, path, context)
         files = [own, *(_Visited(copy.name, at, _SHALLOW_TOKENS) for copy, at in copies.items())]
@@ -68,7 +67,7 @@ def _copies(
 ) -> tuple[Mapping[Copy, Path], list[str]]:
     """Those that could be made, and a sentence on the others."""
     made: dict[Copy, Path] = {}
-    parameters = sum(weight.elements for weight in of_gguf(path))
+    parameters = sum(weight.elements for weight in of_gguf(header))
     budget, left_out = Budget(bench.clock, _COPYING * bench.budget_s), list[str]()
     for copy in copies_of(header, own_format):
         target = folder / f"{copy.name}.gguf"
@@ -114,7 +113,7 @@ class _Visited:
             elements[name], sizes[name] = elements.get(name, 0) + count, size
         return File(
             self.name,
-            LlmLaw(self.path, _BATCH_TOKENS).weight_bytes,
+            LlmLaw(self.path).weight_bytes,
             elements,
             sizes,
             tuple(self.samples),
@@ -125,10 +124,10 @@ class _Visited:
 def _read_by_a_token(path: Path) -> Sequence[tuple[str, int, float]]:
     """Format, elements and the bytes of one, of the tensors that are multiplied whole: not an embedding of which one
     row is picked, where the output head is another tensor."""
-    formats = {tensor.name: tensor.format for tensor in GgufHeader(path).tensors}
-    picked = {"token_embd.weight"} if "output.weight" in formats else set[str]()
+    header = GgufHeader(path)
+    has_head = any(tensor.name == "output.weight" for tensor in header.tensors)
     return [
-        (formats[weight.name], weight.elements, weight.element_bytes)
-        for weight in of_gguf(path)
-        if weight.name not in picked
+        (tensor.format, weight.elements, weight.element_bytes)
+        for tensor, weight in zip(header.tensors, of_gguf(header), strict=True)
+        if not (has_head and tensor.name == "token_embd.weight")
     ]

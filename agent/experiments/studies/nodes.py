@@ -12,7 +12,6 @@ from agent import devices
 from agent.experiments.studies.llm_file import decode_threads
 from agent.experiments.studies.streams import Streams
 from agent.experiments.studies.study import Bench
-from agent.experiments.work.laws import LlmLaw
 from agent.llm.gguf import GgufModel
 from profiling.studies.node_times import ATTENTION, OTHER, WEIGHTS, NodeTimes, kind_of
 from profiling.trace.clock import NS_PER_S, Clock, seconds
@@ -65,6 +64,7 @@ def node_times(bench: Bench, path: Path, depth: int) -> NodeTimes:
     with closing(model), closing(opened(None)) as plain, closing(opened(observer)) as timed:
         plain.prompt(tokens)
         timed.prompt(tokens)
+        kv_bytes = model.reads.kv_bytes(depth) or 0
         plain_s, timed_s = list[float](), list[float]()
         kinds_s: dict[str, list[float]] = {WEIGHTS: [], ATTENTION: [], OTHER: []}
         for _ in range(_ROUNDS):
@@ -76,7 +76,6 @@ def node_times(bench: Bench, path: Path, depth: int) -> NodeTimes:
                 timed_s.append(_step_s(timed, bench.clock))
                 for kind, each in kinds_s.items():
                     each.append(observer.ns[kind] / NS_PER_S)
-    kv_bytes = LlmLaw(path, depth).kv_bytes(depth)
     return NodeTimes(kv_bytes, observer.nodes, plain_s, timed_s, kinds_s)
 
 

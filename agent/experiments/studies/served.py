@@ -5,12 +5,12 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from agent.errors import TurnscopeError
+from agent.temporary import temporary_folder, undone
 from profiling.trace.clock import Clock, seconds
 
 _START_S, _END_S, _POLL_S = 120.0, 15.0, 0.05
@@ -29,17 +29,15 @@ def served(path: Path, settings: Mapping[str, object], clock: Clock) -> Generato
             f"llama.cpp's server for Python needs {' and '.join(missing)}, which is not installed: run `pip install "
             "'llama-cpp-python[server]'` in Turnscope's environment first."
         )
-    with tempfile.TemporaryDirectory() as folder:
-        config, log = Path(folder) / "server.json", Path(folder) / "server.log"
+    with temporary_folder() as folder:
+        config, log = folder / "server.json", folder / "server.log"
         model = {"model": str(path.resolve()), "verbose": False, **settings}
         config.write_text(json.dumps({"host": "127.0.0.1", "port": 0, "models": [model]}), encoding="utf-8")
         with log.open("wb") as output:
             command = [sys.executable, "-m", "llama_cpp.server", "--config_file", str(config)]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        try:
+        with undone(lambda: _end(process)):
             yield f"{_address(process, log, clock)}/v1"
-        finally:
-            _end(process)
 
 
 def _address(process: "subprocess.Popen[bytes]", log: Path, clock: Clock) -> str:

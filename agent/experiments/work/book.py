@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from agent import models
-from agent.devices import CPU
+from agent.devices import CPU, numbered
 from agent.engine_choice import Choice, choose, places
 from agent.experiments.work import small_models
 from agent.experiments.work.kept import kept
@@ -15,7 +15,6 @@ from profiling.roofline import READ, Term
 from profiling.work_book import Linear, ModelFigures, OperationWork, TermLaw, WorkBook
 
 ASR, LLM, PREFILL, TTS = "asr", "llm", "prefill", "tts"
-_PREFILL_BATCH = 512  # llama.cpp's default
 
 TermsOf = Callable[[Mapping[str, float]], Mapping[str, Term]]
 
@@ -30,7 +29,8 @@ def work_book(settings: Settings) -> WorkBook:
         PREFILL: settings.llm.prefill_threads or settings.llm.threads or usable_cores(),
         TTS: settings.tts.threads,
     }
-    devices = {ASR: at.asr, LLM: at.llm or CPU, PREFILL: at.llm or CPU, TTS: at.tts}
+    llm_at = numbered(at.llm or CPU)
+    devices = {ASR: numbered(at.asr), LLM: llm_at, PREFILL: llm_at, TTS: numbered(at.tts)}
     found: dict[str, OperationWork] = {}
     for engine, operations in ((ASR, _asr(settings, choice)), (LLM, llm), (TTS, _tts(settings, choice))):
         for name, work in operations.items():
@@ -66,7 +66,7 @@ def _llm(settings: Settings, choice: Choice) -> tuple[dict[str, OperationWork], 
     from agent.experiments.work.laws import LlmLaw
 
     path = choice.llm_path or models.locate(str(settings.llm.model)) / "model.gguf"
-    law = LlmLaw(path, settings.llm.batch_tokens or _PREFILL_BATCH)
+    law = LlmLaw(path)
     if not law.weight_bytes:
         return {}, None
     prefill = _linear(lambda units: {"prefill": law.prefill(int(units[op.TOKENS]))}, (op.TOKENS,))

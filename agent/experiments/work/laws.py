@@ -1,6 +1,5 @@
 """The work of each engine's operations, from the files that it has loaded."""
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
@@ -44,13 +43,15 @@ class LlmLaw:
     head's; `elements` counts them all by weight format, and `format` is that of most of them, which llama.cpp's
     arithmetic is named for."""
 
-    def __init__(self, path: Path, batch_tokens: int) -> None:
+    def __init__(self, path: Path, batch_tokens: int | None = None) -> None:
+        """`batch_tokens` are those of a prompt that are evaluated at once; by default all."""
         header = GgufHeader(path)
         self._reads = BytesRead.of_model(header, recurrent=False)
-        matrices = [weight for weight in weights.of_gguf(path) if len(weight.shape) > 1]
+        matrices = [weight for weight in weights.of_gguf(header) if len(weight.shape) > 1]
         outer = [weight for weight in matrices if weight.name in ("token_embd.weight", "output.weight")]
         self.parameters = sum(weight.elements for weight in matrices) - sum(weight.elements for weight in outer)
         self.head_parameters = max(weight.elements for weight in outer)
+        self.head_bytes = max(weight.bytes for weight in outer)
         self._batch_tokens = batch_tokens
         self.elements: dict[str, int] = {}
         for tensor in header.tensors:
@@ -65,7 +66,7 @@ class LlmLaw:
         return self._reads.kv_bytes(depth) or 0
 
     def prefill(self, tokens: int) -> Term:
-        work = workload.prefill(self.weight_bytes, self.parameters, tokens, self._batch_tokens)
+        work = workload.prefill(self.weight_bytes, self.parameters, tokens, self._batch_tokens or tokens)
         return Term(work, self.format, LLAMA_READ)
 
     def token(self, kv_bytes: float) -> Term:
@@ -77,18 +78,20 @@ class TtsLaw:
     """A VoxCPM2 folder's: set-up and patch by part."""
 
     def __init__(self, folder: Path) -> None:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        lm = config["lm_config"]
-        self.dtype: str = config["dtype"]
+        from agent.tts.voxcpm_checkpoint import VoxCPMConfig
+
+        config = VoxCPMConfig.model_validate_json((folder / "config.json").read_bytes())
+        lm = config.lm_config
+        self.dtype: str = config.dtype
         self._weights: Sequence[Weight] = weights.of_voxcpm(folder)
         self._size = VoxCpmSize(
-            heads=lm["num_attention_heads"],
-            kv_heads=lm["num_key_value_heads"],
-            head_size=lm["kv_channels"],
-            layers=lm["num_hidden_layers"],
-            residual_layers=config["residual_lm_num_layers"],
-            kv_positions=config["max_length"],
-            patch_frames=config["patch_size"],
+            heads=lm.num_attention_heads,
+            kv_heads=lm.num_key_value_heads,
+            head_size=lm.kv_channels or lm.hidden_size // lm.num_attention_heads,
+            layers=lm.num_hidden_layers,
+            residual_layers=config.residual_lm_num_layers,
+            kv_positions=config.max_length,
+            patch_frames=config.patch_size,
         )
 
     def setup(self, tokens: int) -> dict[str, Term]:

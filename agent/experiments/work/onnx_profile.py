@@ -2,14 +2,13 @@
 
 import gc
 import json
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
 from agent.onnx import profiled_into
+from agent.temporary import temporary_folder
 from profiling.workload import Work
 
 _PRODUCTS = ("MatMul", "Gemm")  # and what their names are part of: FusedMatMul, DynamicQuantizeMatMul ...
@@ -35,11 +34,11 @@ def count(use: Callable[[], object]) -> dict[str, list[GraphWork]]:
     `use` opens the sessions (`agent.onnx.open_session`) and lets go of them before it returns. Raises OSError and
     ValueError where the temporary folder cannot hold what ONNX Runtime writes.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        with profiled_into(Path(folder)):
+    with temporary_folder() as folder:
+        with profiled_into(folder):
             use()
         gc.collect()
-        files = sorted(Path(folder).glob("*.json"))
+        files = sorted(folder.glob("*.json"))
         return {path.name.split("_20")[0]: _runs(json.loads(path.read_text(encoding="utf-8"))) for path in files}
 
 

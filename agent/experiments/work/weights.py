@@ -30,20 +30,29 @@ def nemo_config(path: Path) -> dict[str, Any]:
 
 def of_voxcpm(folder: Path) -> list[Weight]:
     """Those of the VAE begin with `audio_vae.`, as in the library's model."""
+    from agent.tts.voxcpm_checkpoint import weight_files
+
+    main, vae = weight_files(folder)
+    return _in_order([*_of_file(main, ""), *_of_file(vae, "audio_vae.")])
+
+
+def _of_file(path: Path, prefix: str) -> list[Weight]:
     import torch
     from safetensors import safe_open
 
-    with safe_open(folder / "model.safetensors", framework="pt") as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        main = [Weight(name, tuple(s.get_shape()), _ELEMENT_BYTES[s.get_dtype()]) for name, s in slices.items()]
-    vae = torch.load(folder / "audiovae.pth", map_location="meta", weights_only=True)["state_dict"]
-    return _in_order([*main, *(Weight(f"audio_vae.{n}", tuple(t.shape), t.element_size()) for n, t in vae.items())])
+    if path.suffix == ".safetensors":
+        with safe_open(path, framework="pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            return [Weight(prefix + n, tuple(s.get_shape()), _ELEMENT_BYTES[s.get_dtype()]) for n, s in slices.items()]
+    content = torch.load(path, map_location="meta", weights_only=True)
+    tensors = content.get("state_dict", content)
+    return [Weight(prefix + name, tuple(t.shape), t.element_size()) for name, t in tensors.items()]
 
 
-def of_gguf(path: Path) -> list[Weight]:
+def of_gguf(header: GgufHeader) -> list[Weight]:
     """Shapes with the length of a row last; the bytes of an element of a blocked format are a block's share."""
     found: list[Weight] = []
-    for tensor in GgufHeader(path).tensors:
+    for tensor in header.tensors:
         elements = Weight(tensor.name, tensor.shape, 0).elements
         found.append(Weight(tensor.name, tensor.shape[::-1], (tensor.bytes or 0) / max(1, elements)))
     return found
