@@ -86,7 +86,7 @@ def test_thinking_less_or_not_at_all() -> None:
 def test_a_thought_that_is_gone_meets_no_other_change() -> None:
     thoughtful = changed(BASE, thinking=30)
     together = asked(thoughtful, ThinkingTokens(0), AsrChunk(0.64), Hangover(0.3), Bandwidth(80e9))
-    assert rows(together).get(Stage.LLM_THINKING, 0.0) == 0.0
+    assert [row.after.value for row in together.rows if row.stage is Stage.LLM_THINKING] == [0.0]
     assert together.latency.after.value < asked(thoughtful, AsrChunk(0.64), Hangover(0.3)).latency.after.value
 
 
