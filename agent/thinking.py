@@ -1,7 +1,8 @@
 """Thinking: the language model's tokens, cut into phrases, with every step on the turn's timeline."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from agent.engines import Engines
@@ -145,7 +146,7 @@ class Thinking:
 
     def _record_unspoken(self) -> None:
         if self._unspoken:
-            self._record_loop(Stage.LLM_THINKING, self._unspoken, None)
+            self._record_loop(Stage.LLM_THINKING, self._unspoken, None, tag_tokens(self._unspoken))
             self._add_tokens(v.UNSPOKEN_TOKENS, len(self._unspoken))
             self._add_tokens(v.OUTPUT_TOKENS, len(self._unspoken))
             self._unspoken = []
@@ -165,13 +166,23 @@ class Thinking:
         self._add_tokens(v.OUTPUT_TOKENS, len(self._visible))
         self._visible = []
 
-    def _record_loop(self, stage: Stage, tokens: Sequence[Token], phrase: int | None) -> None:
+    def _record_loop(
+        self, stage: Stage, tokens: Sequence[Token], phrase: int | None, more: Mapping[str, Attribute] | None = None
+    ) -> None:
         intervals = [(token.start_ns, token.end_ns) for token in tokens]
-        self.cause = add_loop(self.turn, stage, intervals, [self.cause], phrase, _bytes_read(tokens))
+        known = _bytes_read(tokens) | dict(more or {})
+        self.cause = add_loop(self.turn, stage, intervals, [self.cause], phrase, known)
 
     def _add_tokens(self, name: str, count: int) -> None:
         before = self.turn.groups.get((v.LLM, None), {}).get(name, 0)
         self.turn.describe(v.LLM, {name: count + (before if isinstance(before, int) else 0)})
+
+
+def tag_tokens(thought: Sequence[Token]) -> dict[str, Attribute]:
+    """How many of a thought's tokens were injected before it and after it."""
+    opening = len(list(takewhile(lambda token: token.injected, thought)))
+    closing = len(list(takewhile(lambda token: token.injected, reversed(thought[opening:]))))
+    return {v.LLM_OPENING_TAG_TOKENS: opening, v.LLM_CLOSING_TAG_TOKENS: closing}
 
 
 def _bytes_read(tokens: Sequence[Token]) -> dict[str, Attribute]:

@@ -35,7 +35,8 @@ class Token:
     thinking, injected tags included.
 
     `weight_bytes` and `kv_bytes` are what its evaluation had to read of the weights and of the KV cache: 0 for a
-    token that needed none of its own (the first, one of a batch), None where the engine does not know.
+    token that needed none of its own (the first, one of a batch), None where the engine does not know. `injected` marks
+    those of a tag that the engine put in by itself.
     """
 
     text: str
@@ -44,6 +45,7 @@ class Token:
     end_ns: int
     weight_bytes: int | None = None
     kv_bytes: int | None = None
+    injected: bool = False
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,10 @@ class Reply:
         self.unevaluated, self.tag = [], []
         self._close_when_spent()
         reads = [(work.weight_bytes, work.kv_bytes), *[(0, 0)] * (count - 1)]
-        return [Token("", True, *interval, *read) for interval, read in zip(pairwise(edges), reads, strict=True)]
+        return [
+            Token("", True, *interval, *read, injected=True)
+            for interval, read in zip(pairwise(edges), reads, strict=True)
+        ]
 
     def sampled(self, token: int, piece: bytes, work: Work) -> Token:
         """The model chose a token that stands for these bytes."""

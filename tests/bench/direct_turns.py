@@ -2,20 +2,21 @@
 voice up to its first patch, on one thread, recorded as a conversation records them.
 
 What is said is settled beforehand: a thought of another length, or weights in another format, would change the words
-and so the length of the first phrase, which no law predicts.
+and so the length of the first phrase, which no law predicts. `settled` finds a length that all of them reach.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from agent.llm.protocol import Finished, LlmEngine, Message, Prefill, Token
 from agent.loops import add_loop, by_part
+from agent.thinking import tag_tokens
 from agent.tts.phrases import PhraseCutter
 from agent.tts.protocol import Patch, Setup, TtsEngine
 from agent.tts.speakable import speakable
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock
-from profiling.trace.timeline import Turn
+from profiling.trace.timeline import Attribute, Turn
 from profiling.trace.vocabulary import EndReason, Stage
 
 _MOST_TOKENS = 48  # of a first phrase
@@ -50,8 +51,14 @@ class Pipeline:
         rest = cutter.flush()
         return Line(messages, tokens, speakable(rest[0].text if rest else "Yes.", "en"))
 
+    def said(self, messages: Sequence[Message]) -> tuple[int, int]:
+        """How many tokens this pipeline would think and say."""
+        tokens = [item for item in self._generate(messages) if isinstance(item, Token)]
+        unspoken = sum(token.unspoken for token in tokens)
+        return unspoken, len(tokens) - unspoken
+
     def turn(self, number: int, line: Line) -> Turn:
-        """From the question to the end of the first patch. Its first phrase is shorter where the model ends sooner."""
+        """From the question to the end of the first patch."""
         begin_ns = self.clock.now_ns()
         turn = Turn("direct", number, begin_ns, speech_end_ns=begin_ns, speech_end_estimated=False)
         thought = self._think(turn, line)
@@ -73,16 +80,18 @@ class Pipeline:
                 (unspoken if item.unspoken else visible).append(item)
                 if len(visible) == line.tokens:
                     break
-        cause = self._tokens(turn, Stage.LLM_THINKING, unspoken, cause)
-        cause = self._tokens(turn, Stage.LLM_FIRST_PHRASE, visible, cause)
+        cause = self._tokens(turn, Stage.LLM_THINKING, unspoken, cause, tag_tokens(unspoken))
+        cause = self._tokens(turn, Stage.LLM_FIRST_PHRASE, visible, cause, {})
         turn.describe(v.LLM, {v.MODEL: self.llm.model, v.UNSPOKEN_TOKENS: len(unspoken), v.OUTPUT_TOKENS: len(visible)})
         return cause
 
-    def _tokens(self, turn: Turn, stage: Stage, tokens: Sequence[Token], cause: int | None) -> int | None:
+    def _tokens(
+        self, turn: Turn, stage: Stage, tokens: Sequence[Token], cause: int | None, more: Mapping[str, Attribute]
+    ) -> int | None:
         if not tokens:
             return cause
         intervals = [(token.start_ns, token.end_ns) for token in tokens]
-        read = {v.LLM_KV_BYTES: [token.kv_bytes or 0 for token in tokens]}
+        read = {v.LLM_KV_BYTES: [token.kv_bytes or 0 for token in tokens], **more}
         return add_loop(turn, stage, intervals, [cause], 0 if stage is Stage.LLM_FIRST_PHRASE else None, read)
 
     def _speak(self, turn: Turn, line: Line, cause: int | None) -> None:
@@ -109,3 +118,8 @@ class Pipeline:
         return self.llm.generate(
             messages, thinking_tokens=self.thinking, max_tokens=_MOST_TOKENS, should_stop=lambda: False
         )
+
+
+def settled(line: Line, pipelines: Sequence[Pipeline]) -> Line:
+    """With no more tokens in the first phrase than every one of the pipelines says."""
+    return replace(line, tokens=min(line.tokens, *(one.said(line.messages)[1] for one in pipelines)))

@@ -34,15 +34,14 @@ from profiling.interval import Interval
 from profiling.machine.pooling import threads_to_probe
 from profiling.machine.probe import Prober, ProbeReading
 from profiling.run_evidence import run_ceilings
-from profiling.trace import vocabulary as v
 from profiling.trace.clock import Clock, SystemClock
 from profiling.trace.timeline import Turn
 from profiling.what_if import what_if
-from tests.bench.direct_turns import Line, Pipeline
+from tests.bench.direct_turns import Line, Pipeline, settled
 from tests.bench.figure import Figure, load
 
 TRIALS = 42
-THINKING, FEWER = 16, (1, 2, 3, 4, 5)  # tokens; no thought is over before the last of these
+THINKING, FEWER = 16, (1, 2, 3, 4)  # tokens; no thought is over before the last of these
 FORMAT, FIRST_PATCH_FRAMES, SMALLER = "Q4_0", 16, (6, 8, 10, 12)
 _PROBE_S = 0.15
 _AHEAD = 2  # questions that the changed turns are before the others
@@ -109,12 +108,16 @@ def _trials(console: Console, settings: Settings, clock: Clock, folder: Path) ->
         engine.warm_up(opening)
     console.print("  trials …")
     pipeline = Pipeline(llm, engines.tts, clock, THINKING)
-    bench = _Bench(known, clock, pipeline, [*_lines(pipeline, opening)], random.Random(0))
+    thoughtless = replace(pipeline, thinking=FEWER[-1])
+    reformatted = replace(thoughtless, llm=smaller_llm)
+    others = [reformatted, *(replace(pipeline, thinking=fewer) for fewer in FEWER)]
+    lines = [settled(pipeline.line([*opening, Message("user", question)]), others) for question in _QUESTIONS]
+    bench = _Bench(known, clock, lines, random.Random(0))
     voices = {frames: _voice(settings, clock, frames) for frames in SMALLER}
     kinds: Sequence[Callable[[], _Trial]] = (
-        lambda: bench.thinking(),
-        lambda: bench.changed("weight format", WeightFormat(FORMAT), replace(pipeline, llm=smaller_llm)),
-        lambda: bench.first_patch(voices),
+        lambda: bench.thinking(pipeline),
+        lambda: bench.changed("weight format", WeightFormat(FORMAT), thoughtless, reformatted),
+        lambda: bench.first_patch(pipeline, voices),
     )
     trials: list[_Trial] = []
     for number in range(TRIALS):
@@ -155,37 +158,27 @@ def _voice(settings: Settings, clock: Clock, first_patch_frames: int) -> PiperEn
     return voice
 
 
-def _lines(pipeline: Pipeline, opening: Sequence[Message]) -> Iterator[Line]:
-    for question in _QUESTIONS:
-        yield pipeline.line([*opening, Message("user", question)])
-
-
 class _Bench:
-    def __init__(
-        self, known: Gathered, clock: Clock, pipeline: Pipeline, lines: Sequence[Line], chance: random.Random
-    ) -> None:
-        self._known, self._clock, self._pipeline, self._lines, self._chance = known, clock, pipeline, lines, chance
+    def __init__(self, known: Gathered, clock: Clock, lines: Sequence[Line], chance: random.Random) -> None:
+        self._known, self._clock, self._lines, self._chance = known, clock, lines, chance
         assert known.survey is not None
         counts = {threads_to_probe(known.survey, count) for count in known.book.threads.values()}
         self._probers = [Prober(threads=count) for count in sorted(counts)]
         self._turns = 0
-        shortest = replace(pipeline, thinking=1).turn(0, lines[0]).groups[v.LLM, None][v.UNSPOKEN_TOKENS]
-        assert isinstance(shortest, int)
-        self._tags = shortest - 1  # they are unspoken, too
 
-    def thinking(self) -> _Trial:
+    def thinking(self, pipeline: Pipeline) -> _Trial:
         fewer = self._chance.choice(FEWER)
-        change = ThinkingTokens(self._tags + fewer)
-        return self.changed("fewer thinking tokens", change, replace(self._pipeline, thinking=fewer))
+        changed = replace(pipeline, thinking=fewer)
+        return self.changed("fewer thinking tokens", ThinkingTokens(fewer), pipeline, changed)
 
-    def first_patch(self, voices: dict[int, PiperEngine]) -> _Trial:
+    def first_patch(self, pipeline: Pipeline, voices: dict[int, PiperEngine]) -> _Trial:
         frames = self._chance.choice(SMALLER)
-        change = FirstPatchShare(frames / FIRST_PATCH_FRAMES)
-        return self.changed("smaller first patch", change, replace(self._pipeline, tts=voices[frames]))
+        changed = replace(pipeline, tts=voices[frames])
+        return self.changed("smaller first patch", FirstPatchShare(frames / FIRST_PATCH_FRAMES), pipeline, changed)
 
-    def changed(self, kind: str, change: Change, pipeline: Pipeline) -> _Trial:
+    def changed(self, kind: str, change: Change, pipeline: Pipeline, changed_pipeline: Pipeline) -> _Trial:
         probed = self._probe()
-        turns, changed = self._measure(pipeline)
+        turns, changed = self._measure(pipeline, changed_pipeline)
         probed += self._probe()
         book, calibration = self._known.book, self._known.calibration
         evidence = Evidence(book, calibration, run_ceilings(book, self._known.survey, calibration, probed))
@@ -194,14 +187,14 @@ class _Bench:
             kind, stated.before, stated.after, statistics.median((turn.latency_ns or 0) / 1e9 for turn in changed)
         )
 
-    def _measure(self, changed: Pipeline) -> tuple[list[Turn], list[Turn]]:
+    def _measure(self, pipeline: Pipeline, changed: Pipeline) -> tuple[list[Turn], list[Turn]]:
         """Unchanged and changed turns take turns, for a machine that drifts to do so for both. No question follows
         itself: the KV cache would know it."""
         found: tuple[list[Turn], list[Turn]] = ([], [])
         for place in range(len(self._lines)):
-            for turns, pipeline, ahead in zip(found, (self._pipeline, changed), (0, _AHEAD), strict=True):
+            for turns, one, ahead in zip(found, (pipeline, changed), (0, _AHEAD), strict=True):
                 self._turns += 1
-                turns.append(pipeline.turn(self._turns, self._lines[(place + ahead) % len(self._lines)]))
+                turns.append(one.turn(self._turns, self._lines[(place + ahead) % len(self._lines)]))
         return found
 
     def _probe(self) -> list[ProbeReading]:

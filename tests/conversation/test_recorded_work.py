@@ -12,8 +12,9 @@ from agent.conversation import Conversation
 from agent.events import Event, TurnEnded
 from agent.listening.utterance import Utterance
 from agent.llm.history import new_history
-from agent.llm.protocol import Message
+from agent.llm.protocol import Message, Token
 from agent.settings import load
+from agent.thinking import tag_tokens
 from profiling.critical_path import critical_path
 from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Step, Turn
@@ -58,6 +59,14 @@ def test_bytes_read_by_every_token() -> None:
     assert [step.attributes[v.WORK_STEPS] for step in (*thought, *spoken)] == [2, 3]
     group = ended.turn.groups[(v.LLM, None)]
     assert (group[v.LLM_DRAFTED_TOKENS], group[v.LLM_ACCEPTED_TOKENS]) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("marks", "opening", "closing"), [("iiooi", 2, 1), ("oo", 0, 0), ("iii", 3, 0), ("oii", 0, 2), ("", 0, 0)]
+)
+def test_injected_tags_before_and_after_a_thought_are_counted(marks: str, opening: int, closing: int) -> None:
+    thought = [Token("", True, at, at + 1, injected=mark == "i") for at, mark in enumerate(marks)]
+    assert tag_tokens(thought) == {v.LLM_OPENING_TAG_TOKENS: opening, v.LLM_CLOSING_TAG_TOKENS: closing}
 
 
 def test_bytes_that_an_engine_does_not_know_are_not_told() -> None:

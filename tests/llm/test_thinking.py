@@ -139,3 +139,4 @@ def test_the_tokens_of_a_tag_share_its_time_without_gap(count: int) -> None:
     assert len(tokens) == count and tokens[0].start_ns == 100 and tokens[-1].end_ns == 200
     assert all(a.end_ns == b.start_ns for a, b in pairwise(tokens))
     assert [(token.weight_bytes, token.kv_bytes) for token in tokens] == [(9, 3), *[(0, 0)] * (count - 1)]
+    assert all(token.injected for token in tokens)

@@ -19,7 +19,8 @@ ELEMENTS, VECTORS = 1.0e9, 1.0e6
 @dataclass(frozen=True)
 class Pipeline:
     """What decides the times, in SI units. A token reads the weights and its KV cache and costs `token_fixed_s` above
-    that; a patch goes `diffusion_steps - 1` times through its diffusion module."""
+    that; a tag of `tag_tokens`, before a thought and after it, is one batch; a patch goes `diffusion_steps - 1` times
+    through its diffusion module."""
 
     hangover_s: float = 0.2
     chunk_s: float = 0.32
@@ -33,6 +34,8 @@ class Pipeline:
     prefill_fixed_s: float = 0.02
     token_fixed_s: float = 0.004
     thinking: int = 0
+    tag_tokens: int = 0
+    tag_s: float = 0.03
     phrase_tokens: int = 8
     setup_s: float = 0.05
     forward_s: float = 0.006
@@ -47,6 +50,10 @@ class Pipeline:
     def token_s(self, kv_bytes: float) -> float:
         read_s, computed_s = (self.weight_bytes + kv_bytes) / self.bandwidth, 2 * ELEMENTS / self.flops
         return max(read_s, computed_s) + self.token_fixed_s
+
+    def batch(self, depth: int, tokens: int) -> list[float]:
+        """KV bytes by token: the first has what all of them read."""
+        return [depth * self.kv_per_token, *[0.0] * (tokens - 1)] if tokens else []
 
     def prefill_s(self) -> float:
         return (
@@ -119,10 +126,17 @@ class _Simulation:
         self._add(Stage.LLM_PREFILL, p.prefill_s(), {v.LLM_EVALUATED_TOKENS: p.prompt_tokens})
         depth = p.prompt_tokens
         for stage, count in ((Stage.LLM_THINKING, p.thinking), (Stage.LLM_FIRST_PHRASE, p.phrase_tokens)):
-            if count:
-                kv = [(depth + k) * p.kv_per_token for k in range(count)]
-                self._loop(stage, [p.token_s(b) for b in kv], {v.LLM_KV_BYTES: kv})
-                depth += count
+            if not count:
+                continue
+            tag = p.tag_tokens if stage is Stage.LLM_THINKING else 0
+            kv = [(depth + tag + k) * p.kv_per_token for k in range(count)]
+            opening, closing = (p.batch(end - 1, tag) for end in (depth + tag, depth + count + 2 * tag))
+            read: dict[str, Attribute] = {v.LLM_KV_BYTES: [*opening, *kv, *closing]}
+            if tag:
+                read |= {v.LLM_OPENING_TAG_TOKENS: tag, v.LLM_CLOSING_TAG_TOKENS: tag}
+            tags = [[p.tag_s / tag + bytes_read / p.bandwidth for bytes_read in one] for one in (opening, closing)]
+            self._loop(stage, [*tags[0], *[p.token_s(b) for b in kv], *tags[1]], read)
+            depth += count + 2 * tag
         self.turn.describe(v.LLM, {v.MODEL: "gemma"})
 
     def _speak(self) -> None:

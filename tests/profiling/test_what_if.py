@@ -83,6 +83,19 @@ def test_thinking_less_or_not_at_all() -> None:
     assert "instead of 30" in " ".join(asked(thoughtful, ThinkingTokens(10)).caveats)
 
 
+@pytest.mark.parametrize("tokens", [0, 1, 10, 30, 45])
+def test_the_tags_around_a_thought_stay_as_long_as_there_is_one(tokens: int) -> None:
+    thoughtful = changed(BASE, thinking=30, tag_tokens=3)
+    result = asked(thoughtful, ThinkingTokens(tokens))
+    assert result.latency.after.value == pytest.approx(latency_s(run(changed(thoughtful, thinking=tokens))), abs=2e-6)
+    assert "instead of 30" in " ".join(result.caveats)
+
+
+def test_tags_that_nobody_has_seen_are_told_not_to_count() -> None:
+    assert "Tags that open and close" in " ".join(asked(BASE, ThinkingTokens(20)).caveats)
+    assert "Tags that open and close" not in " ".join(asked(BASE, ThinkingTokens(0)).caveats)
+
+
 def test_a_thought_that_is_gone_meets_no_other_change() -> None:
     thoughtful = changed(BASE, thinking=30)
     together = asked(thoughtful, ThinkingTokens(0), AsrChunk(0.64), Hangover(0.3), Bandwidth(80e9))
@@ -297,7 +310,7 @@ def test_the_report_shows_before_after_and_between_for_every_stage_and_says_what
 
 def test_one_turn_alone_sums_exactly_and_is_told_by_its_number() -> None:
     turns = run(changed(BASE, noise=0.05), turns=6)
-    result = what_if(turns, [DiffusionSteps(4)], evidence(BASE), only=turns[2])
+    result = what_if(turns, [DiffusionSteps(4)], evidence(BASE, unsure=0.2), only=turns[2])
     assert result.turns == 1
     assert sum(row.after.value for row in result.rows) == pytest.approx(result.latency.after.value, abs=1e-9)
     assert result.latency.after.high - result.latency.after.low > 0.01, "the run tells how much steps differ"
