@@ -1,8 +1,14 @@
 # Everything a newcomer runs. Each target sets up what it needs first: system packages, .venv, models.
-.PHONY: run test lint bench full-size setup setup-gpu setup-dev clean
+.PHONY: run talk serve test lint bench full-size setup setup-sound setup-gpu setup-dev clean
 
 run: setup ## replay the bundled conversations and explain every turn; ARGS='...' are arguments of `turnscope replay`
 	@.venv/bin/turnscope replay $(ARGS)
+
+talk: setup-sound ## speak and be answered through the speakers; ARGS='...' are arguments of `turnscope talk`
+	@.venv/bin/turnscope talk $(ARGS)
+
+serve: setup ## a page to talk to the agent in a browser; ARGS='...' are arguments of `turnscope serve`
+	@.venv/bin/turnscope serve $(ARGS)
 
 test: lint ## all checks and tests; ARGS='...' are arguments of pytest
 	@.venv/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(ARGS)
@@ -18,6 +24,9 @@ full-size: setup-gpu ## the three big engines at full size with random weights, 
 
 setup:
 	@agent/setup/setup.sh
+
+setup-sound:
+	@agent/setup/setup.sh --sound
 
 setup-gpu: ## what the big engines need, for CUDA where there is a device; several gigabytes
 	@agent/setup/setup.sh --gpu

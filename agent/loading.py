@@ -8,17 +8,19 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from agent import devices, models
+from agent import apology, devices, models
 from agent.asr.protocol import AsrEngine
 from agent.engine_choice import SMART_TURN_MODEL, VAD_MODEL, Choice, choose, needed_models
 from agent.engines import Engines, Workers
 from agent.errors import TurnscopeError
+from agent.limits import WarmUp, bounds
 from agent.llm.history import SPARE_TOKENS, new_history
 from agent.llm.protocol import LlmEngine, Message
+from agent.models.chosen import asr_model, llm_file, tts_folder
 from agent.settings import LlmSettings, Settings
 from agent.tts.protocol import TtsEngine
 from agent.worker import ThreadWorker
-from profiling.trace.clock import Clock
+from profiling.trace.clock import Clock, seconds
 
 
 def load_engines(settings: Settings, clock: Clock, tell: Callable[[str], None]) -> Engines:
@@ -63,11 +65,30 @@ def _load(
     tell("loading the voice")
     tts = workers["tts"].run_now(lambda: load_tts(settings, choice, clock))
     tell("warming up")
-    workers["asr"].run_now(asr.warm_up)
-    workers["llm"].run_now(lambda: llm.warm_up(opening))
+    asr_s = workers["asr"].run_now(lambda: _seconds_of(asr.warm_up, clock))
+    llm_s = workers["llm"].run_now(lambda: _seconds_of(lambda: llm.warm_up(opening), clock))
     workers["tts"].run_now(tts.warm_up)
     speakable("Warm 1 up.", settings.language)
-    return Engines(vad, smart_turn, asr, llm, tts, Workers(*workers.values()))
+    said = speakable(apology.TEXT, settings.language)
+    items = workers["tts"].run_now(lambda: list(tts.synthesise(said, lambda: False)))
+    tts_s = max((seconds(item.end_ns - item.start_ns) for item in items), default=0.0)
+    limits = bounds(
+        settings.limits,
+        WarmUp(asr_s, llm_s, tts_s),
+        llm_reentrant=choice.llm == "http",  # a llama.cpp context and VoxCPM2's caches take one call at a time
+        tts_reentrant=choice.tts == "piper",
+    )
+    for name, worker in workers.items():
+        worker.bound = limits[name]
+    return Engines(
+        vad, smart_turn, asr, llm, tts, Workers(*workers.values()), apology.Apology.of(items, tts.sample_rate)
+    )
+
+
+def _seconds_of(warm_up: Callable[[], None], clock: Clock) -> float:
+    start_ns = clock.now_ns()
+    warm_up()
+    return seconds(clock.now_ns() - start_ns)
 
 
 def _require_files(settings: Settings, choice: Choice) -> None:
@@ -136,7 +157,7 @@ def load_asr(settings: Settings, choice: Choice, clock: Clock) -> AsrEngine:
         from agent.asr.nemotron import NemotronEngine
 
         return NemotronEngine(
-            choice.asr_path or models.locate(name) / "model.nemo",
+            asr_model(settings),
             name=None if choice.asr_path else name,
             chunk_ms=asr.chunk_ms,
             language=asr.language,
@@ -148,7 +169,7 @@ def load_asr(settings: Settings, choice: Choice, clock: Clock) -> AsrEngine:
     from agent.asr.moonshine import MoonshineEngine
 
     return MoonshineEngine(
-        models.locate(name), name=name, threads=asr.threads, chunk_ms=asr.chunk_ms, language=asr.language, clock=clock
+        asr_model(settings), name=name, threads=asr.threads, chunk_ms=asr.chunk_ms, language=asr.language, clock=clock
     )
 
 
@@ -170,7 +191,7 @@ def load_llm(settings: Settings, choice: Choice, clock: Clock) -> LlmEngine:
     from agent.llm.llama import LlamaEngine
 
     return LlamaEngine(
-        choice.llm_path or models.locate(name) / "model.gguf",
+        llm_file(settings),
         name=None if choice.llm_path else name,
         context_tokens=llm.context_tokens,
         threads=llm.threads,
@@ -197,7 +218,7 @@ def load_tts(settings: Settings, choice: Choice, clock: Clock) -> TtsEngine:
         from agent.tts.voxcpm import VoxCpmEngine
 
         return VoxCpmEngine(
-            choice.tts_path or models.locate(name),
+            tts_folder(settings),
             name=None if choice.tts_path else name,
             device=settings.device,
             threads=tts.threads,
@@ -215,4 +236,4 @@ def load_tts(settings: Settings, choice: Choice, clock: Clock) -> TtsEngine:
         )
     from agent.tts.piper import PiperEngine
 
-    return PiperEngine(models.locate(name), name=name, threads=tts.threads, phonemizer=tts.phonemizer, clock=clock)
+    return PiperEngine(tts_folder(settings), name=name, threads=tts.threads, phonemizer=tts.phonemizer, clock=clock)

@@ -2,14 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.audio.pace import sleep_until
 from agent.audio.playout import OutputTrack
-from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
+from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock, SampleTimes
+from agent.both_sides import PACKET_SAMPLES, BothSides, Recorder
 from agent.conversation import Conversation
 from agent.engines import Engines
 from agent.events import Event, ReplyAudible, TurnEnded, TurnOpened
@@ -17,7 +17,6 @@ from agent.scenario import Scenario, Utterance
 from agent.settings import Settings
 from profiling.trace.clock import Clock
 
-PACKET_SAMPLES = CAPTURE_RATE_HZ // 50
 NEAR_S = 0.6  # a turn whose speech ends this close to an utterance's last voiced sample is that utterance's last
 SETTLED_S = 0.5  # so long after an utterance no turn will open that belongs to it
 PATIENCE_S = 10.0  # how long after an utterance a turn is waited for, where one is expected
@@ -30,13 +29,6 @@ class ScenarioStarted:
     """A scenario begins to play."""
 
     scenario: Scenario
-
-
-class Recorder(Protocol):
-    """Takes both sides of the conversation as the clock runs: user at 16 kHz, agent at the track's rate, equal
-    times."""
-
-    def record(self, user: NDArray[np.float32], agent: NDArray[np.float32]) -> None: ...
 
 
 @dataclass
@@ -60,7 +52,7 @@ class ScenarioPlayer:
     """The scenario's user: speaks each utterance when its time has come. Feed it the conversation's events. Its time
     begins when the first packet is asked for."""
 
-    def __init__(self, scenario: Scenario, clock: Clock, capture: SampleClock):
+    def __init__(self, scenario: Scenario, clock: Clock, capture: SampleTimes):
         self._scenario = scenario
         self._clock = clock
         self._capture = capture
@@ -83,7 +75,7 @@ class ScenarioPlayer:
                 self.turns += 1
                 self._open_turns.discard(turn.index)
                 self._last_end = self._capture.sample_at(turn.end_ns or self._clock.now_ns())
-                self._last_speech_end = self._capture.sample_at(turn.speech_end_ns or 0)
+                self._last_speech_end = max(self._last_speech_end, self._capture.sample_at(turn.speech_end_ns or 0))
             case _:
                 pass
 
@@ -167,7 +159,7 @@ async def replay(
     origin_ns = clock.now_ns()
     capture = SampleClock(origin_ns, CAPTURE_RATE_HZ)
     track = OutputTrack(SampleClock(origin_ns, engines.tts.sample_rate))
-    sides = _Sides(track, recorder) if recorder else None
+    sides = BothSides(capture, track, recorder) if recorder else None
     turns: dict[str, int] = {}
     for scenario in scenarios:
         player = ScenarioPlayer(scenario, clock, capture)
@@ -179,40 +171,9 @@ async def replay(
         observe(ScenarioStarted(scenario))
         conversation = Conversation(engines, settings, clock, capture, track, tell, player.true_speech_end)
         try:
-            await conversation.run(_recorded(player.packets(), sides) if sides else player.packets())
+            await conversation.run(sides.follow(player.packets()) if sides else player.packets())
         finally:
             if sides:
                 sides.fill(capture.sample_at(clock.now_ns()))
         turns[scenario.name] = turns.get(scenario.name, 0) + player.turns
     return turns
-
-
-async def _recorded(packets: AsyncIterator[Packet], sides: "_Sides") -> AsyncIterator[Packet]:
-    async for packet in packets:
-        sides.add(packet)
-        yield packet
-
-
-class _Sides:
-    """Gives a recorder both sides without a gap, from the first packet on."""
-
-    def __init__(self, track: OutputTrack, recorder: Recorder):
-        self._track = track
-        self._recorder = recorder
-        self._end: int | None = None
-
-    def add(self, packet: Packet) -> None:
-        """What the user said, after silence if there is a gap before it, and what the agent said meanwhile."""
-        self.fill(packet.start_sample)
-        self._record(packet.start_sample, packet.samples)
-
-    def fill(self, until: int) -> None:
-        """The user was silent until there, in whole packets."""
-        if self._end is not None and (missing := until - self._end) > 0:
-            self._record(self._end, np.zeros(missing + -missing % PACKET_SAMPLES, np.float32))
-
-    def _record(self, start: int, user: NDArray[np.float32]) -> None:
-        self._end = start + len(user)
-        rate_hz = self._track.clock.rate_hz
-        first, last = start * rate_hz // CAPTURE_RATE_HZ, self._end * rate_hz // CAPTURE_RATE_HZ
-        self._recorder.record(user, self._track.read(first, last - first))

@@ -11,6 +11,7 @@ from agent.errors import TurnscopeError
 from agent.scenario_file import FILE_NAME, After, ScenarioTable, read_table
 
 BARE_WAV_DELAY_S = 0.5
+RECORDINGS = Path("recordings")  # where conversations are recorded, and found again by their names
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,8 @@ def bundled() -> list[str]:
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:
-    """Load a bundled scenario by its name, else a scenario folder (or the scenario.toml in it), else a bare WAV file.
+    """Load a bundled scenario by its name, else a scenario folder (or the scenario.toml in it), else a bare WAV file,
+    else a recording by its name.
 
     A bare WAV file is a scenario of one utterance after half a second, whose end of speech is left to the VAD. A
     bundled name goes before a folder of that name in the current directory; write ./NAME for the folder. Raises
@@ -71,6 +73,8 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
             return _load_folder(path.parent)
         if path.exists() or path.suffix.lower() == ".wav":
             return _bare_wav(path)
+        if (RECORDINGS / path / FILE_NAME).is_file():
+            return _load_folder(RECORDINGS / path)
     except OSError as error:
         raise TurnscopeError(f"{path} cannot be read: {error.strerror or error}.") from None
     raise TurnscopeError(_no_such_scenario(str(name_or_path)))

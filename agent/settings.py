@@ -22,10 +22,16 @@ EngineSet = Literal["auto", "cpu", "gpu"]
 AsrMode = Literal["cache-aware", "buffered"]
 EndpointMode = Literal["hangover", "smart-turn", "hangover+smart-turn"]
 DEFAULT_HANGOVER_S: Mapping[EndpointMode, float] = {"hangover": 0.5, "smart-turn": 0.064, "hangover+smart-turn": 0.2}
+BACKCHANNELS = (
+    *("yeah", "yep", "yes", "ok", "okay", "right", "sure", "i see", "got it"),
+    *("uh-huh", "mm-hm", "mm-hmm", "mhm", "mm", "hm", "hmm", "ah", "aha", "oh", "uh", "um"),
+)
 
 PREFIX, DEBUG = "TURNSCOPE_", "TURNSCOPE_DEBUG"
 Seconds = Annotated[float, Field(ge=0, le=10)]
 Probability = Annotated[float, Field(ge=0, le=1)]
+Odds = Annotated[float, Field(ge=1, le=1000)]
+Limit = Annotated[float, Field(ge=0.1, le=3600)]
 Threads = Annotated[int, Field(ge=1, le=256)]
 Thinking = Annotated[int, Field(ge=0, le=4096)] | Literal["on", "off"]
 
@@ -43,10 +49,22 @@ class EndpointSettings(_Section):
         description="silence before the turn ends or smart-turn is asked; None: by mode",
     )
     max_hangover_s: Seconds = Field(default=1.2, description="silence that ends the turn although smart-turn said no")
-    min_speech_s: Seconds = Field(default=0.096, description="speech that opens a turn and interrupts a reply")
+    min_speech_s: Seconds = Field(default=0.096, description="speech that opens a turn")
     start_threshold: Probability = 0.5
     continue_threshold: Probability = 0.35
-    smart_turn_threshold: Probability = 0.5
+    smart_turn_threshold: Probability = Field(
+        default=0.7, description="probability of a finished sentence from which the hangover is waited for"
+    )
+    unfinished_threshold: Probability = Field(
+        default=0.2, description="and the one down to which the longest is; between the two it is graded"
+    )
+    finished_text_odds: Odds = Field(
+        default=1.5, description="so much likelier a finished sentence is where the words end with . ? or !"
+    )
+    unfinished_text_odds: Odds = Field(
+        default=20.0, description="and so much less likely after a comma, conjunction, article, preposition or filler"
+    )
+    smart_turn_questions: int = Field(default=3, ge=1, le=3, description="how often smart-turn is asked in one silence")
 
     @property
     def asks_smart_turn(self) -> bool:
@@ -62,7 +80,21 @@ class EndpointSettings(_Section):
             raise ValueError(
                 f"hangover_s {self.effective_hangover_s} is longer than max_hangover_s {self.max_hangover_s}"
             )
+        if self.unfinished_threshold > self.smart_turn_threshold:
+            raise ValueError(
+                f"unfinished_threshold {self.unfinished_threshold} is above smart_turn_threshold "
+                f"{self.smart_turn_threshold}"
+            )
         return self
+
+
+class BargeInSettings(_Section):
+    """When a sound of the user's interrupts a reply."""
+
+    enabled: bool = Field(default=True, description="false: a reply that is being heard plays to its end")
+    min_speech_s: Seconds = Field(default=0.4, description="speech that pauses a reply which is being heard")
+    backchannels: tuple[str, ...] = Field(default=BACKCHANNELS, description="words that do not interrupt")
+    false_after_s: Seconds = Field(default=2.0, description="a paused reply goes on after so long without more speech")
 
 
 class AsrSettings(_Section):
@@ -149,6 +181,16 @@ class TtsSettings(_Section):
     compiled: bool = Field(default=False, description="VoxCPM2: torch.compile, on a GPU")
 
 
+class LimitSettings(_Section):
+    """How long an engine may give nothing while it works, in seconds, before its turn is given up. None: 20 s, or ten
+    times the longest such wait while it was warmed up, where that is more."""
+
+    asr_s: Limit | None = Field(default=None, description="recognition: a partial or final transcript")
+    smart_turn_s: Limit = Field(default=3.0, description="smart-turn; max_hangover_s ends the turn meanwhile")
+    llm_s: Limit | None = Field(default=None, description="the language model: evaluating the prompt, or one token")
+    tts_s: Limit | None = Field(default=None, description="the voice: set-up, or one patch")
+
+
 class Settings(BaseSettings):
     """Every setting of the agent. `load` is the way to make one."""
 
@@ -157,9 +199,11 @@ class Settings(BaseSettings):
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,2})?)$", description="auto, cpu, cuda, cuda:N")
     language: Literal["en"] = "en"
     endpoint: EndpointSettings = EndpointSettings()
+    barge_in: BargeInSettings = BargeInSettings()
     asr: AsrSettings = AsrSettings()
     llm: LlmSettings = LlmSettings()
     tts: TtsSettings = TtsSettings()
+    limits: LimitSettings = LimitSettings()
     capture_content: bool = Field(default=False, description="keep transcripts and replies in traces")
 
     @classmethod

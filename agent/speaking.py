@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from agent.audio.playout import Playback, StartBuffer
+from agent.audio.playout import Playback
+from agent.audio.start_buffer import StartBuffer
 from agent.engines import Engines
 from agent.loops import add_loop, by_part
 from agent.thinking import ThoughtPhrase
@@ -29,8 +30,8 @@ class _Voiced:
 
 @dataclass
 class Speaking:
-    """One reply's voice. `on_first_audio(at_ns)` is called once, as soon as it is known when the reply becomes
-    audible; `made` is set when all sound of the reply has been made."""
+    """One reply's voice. `on_first_audio(at_ns)` is called as soon as it is known when the reply becomes audible, and
+    again if it was held back before it was; `made` is set when all sound of the reply has been made."""
 
     turn: Turn
     engines: Engines
@@ -47,9 +48,19 @@ class Speaking:
     _free_ns: int = 0
     _announced: bool = False
 
-    def stop(self) -> None:
+    def pause(self) -> None:
+        """Fall silent, or do not begin, until `resume`; the voice works on."""
+        self.playback.pause()
+        self._announced = self._announced and self.playback.first_audio_ns is not None
+
+    def resume(self, why: str) -> None:
+        """Go on where the reply stopped; `why` says what the user's sound turned out to be."""
+        self.playback.resume(why)
+        self._announce()
+
+    def stop(self, why: str = "") -> None:
         """Fall silent now; the voice stops at its next check."""
-        self.playback.stop()
+        self.playback.stop(why)
         if self._job is not None:
             self._job.cancel()
 
@@ -163,32 +174,46 @@ class Speaking:
     def record_playout(self) -> None:
         """Put on the timeline what was played. Called once, after `run`."""
         playback, now_ns = self.playback, self.clock.now_ns()
+        pauses: dict[str, Attribute] = {v.PLAYOUT_PAUSES: len(playback.pauses), v.PLAYOUT_PAUSED_S: playback.paused_s}
         if playback.started_ns is None or self._first_patch is None:
+            if playback.pauses:
+                self.turn.describe(v.PLAYOUT, pauses)
             return
         step, received_ns = self._first_patch
-        buffered = self.turn.add(
-            Stage.PLAYOUT_BUFFER, received_ns, playback.started_ns, [step], attributes={v.WHAT: "start buffer"}
-        )
-        audible_ns = playback.first_audio_ns
-        silence = self.turn.add(
-            Stage.PLAYOUT_LEADING_SILENCE,
-            playback.started_ns,
-            max(playback.started_ns, now_ns) if audible_ns is None else audible_ns,
-            [buffered],
-        )
+        started_ns, audible_ns = max(received_ns, playback.started_ns), playback.first_audio_ns
+        buffered = self._record_around_pauses(Stage.PLAYOUT_BUFFER, received_ns, started_ns, step)
+        silent_to_ns = max(started_ns, now_ns if audible_ns is None else audible_ns)
+        silence = self._record_around_pauses(Stage.PLAYOUT_LEADING_SILENCE, started_ns, silent_to_ns, buffered)
         if audible_ns is not None:
-            self.turn.first_audio_ns, self.turn.first_audio_step = audible_ns, silence
-            self.turn.add(Stage.PLAYOUT_PLAY, audible_ns, max(audible_ns, playback.end_ns or now_ns), [silence])
+            self.turn.first_audio_ns, self.turn.first_audio_step = silent_to_ns, silence
+            played_to_ns = max(silent_to_ns, playback.end_ns or now_ns, *(p.end_ns or 0 for p in playback.pauses))
+            self._record_around_pauses(Stage.PLAYOUT_PLAY, silent_to_ns, played_to_ns, silence)
         self.turn.describe(
             v.PLAYOUT,
             {
                 v.PLAYOUT_BUFFER_S: playback.needed_s,
                 v.PLAYOUT_UNDERRUNS: playback.underruns,
                 v.PLAYOUT_UNDERRUN_S: playback.underrun_s,
+                **pauses,
             },
         )
         if audible_ns is not None:
-            self.turn.describe(v.PLAYOUT, {v.PLAYOUT_LEADING_SILENCE_S: seconds(audible_ns - playback.started_ns)})
+            silent_ns = sum(s.duration_ns for s in self.turn.steps if s.stage is Stage.PLAYOUT_LEADING_SILENCE)
+            self.turn.describe(v.PLAYOUT, {v.PLAYOUT_LEADING_SILENCE_S: seconds(silent_ns)})
+
+    def _record_around_pauses(self, stage: Stage, start_ns: int, end_ns: int, cause: int) -> int:
+        """Add a step of the stage, in pieces where the user held the reply back; returns the last one's index."""
+        what: dict[str, Attribute] | None = {v.WHAT: "start buffer"} if stage is Stage.PLAYOUT_BUFFER else None
+        at_ns = start_ns
+        for pause in self.playback.pauses:
+            held_ns, on_ns = max(at_ns, pause.start_ns), min(end_ns, pause.end_ns or end_ns)
+            if held_ns < on_ns:
+                cause = self.turn.add(stage, at_ns, held_ns, [cause], attributes=what)
+                cause = self.turn.add(Stage.PLAYOUT_HOLD, held_ns, on_ns, [cause], attributes={v.WHAT: pause.why})
+                at_ns = on_ns
+        if at_ns == start_ns or at_ns < end_ns:
+            cause = self.turn.add(stage, at_ns, end_ns, [cause], attributes=what)
+        return cause
 
 
 def leading_words(text: str, fraction: float) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from profiling.calibration import Calibration
 from profiling.fit import Fit
 from profiling.floors import Amounts, Floats, amounts, ceiling_draws
+from profiling.impossibilities import NONE, Impossibilities
 from profiling.interval import CONFIDENCE, Interval
 from profiling.operation_table import Table, tables
 from profiling.overhead import SPARE, Overhead, overhead
@@ -93,7 +94,8 @@ def attribute(
 class Attributor:
     """Splits the stages of a run, and of each of its turns, from one reading of its operations.
 
-    `tables` are all operations by name; `ceilings` the run's, `overheads` what was calibrated: both as draws.
+    `tables` are all operations by name, but for those of an engine in the turns where it did the `impossible`;
+    `ceilings` the run's, `overheads` what was calibrated: both as draws.
     """
 
     def __init__(
@@ -103,9 +105,11 @@ class Attributor:
         ceilings: Mapping[str, Interval],
         calibration: Calibration | None,
         *,
+        impossible: Impossibilities = NONE,
         seed: int = 0,
     ):
-        self.tables = tables(turns)
+        self.impossible, self._turns = impossible, len(turns)
+        self.tables = {name: left for name, table in tables(turns).items() if len(left := impossible.left_of(table))}
         self.work: Mapping[str, OperationWork] = work_book.operations if work_book else {}
         self._seed = seed
         self._calibration = calibration
@@ -125,6 +129,10 @@ class Attributor:
         """Every stage of the turn that has this place among the turns as given, from 0."""
         of_turn = [table.of_turn(number) for table in self.tables.values()]
         return self._by_stage(of_turn, DRAWS_OF_TURN, BLOCKS_OF_TURN)
+
+    def turns_of(self, operation: str) -> int:
+        """In how many turns its engine did nothing impossible."""
+        return self._turns - len(self.impossible.turns(operation))
 
     def of(self, operations: Table, draws: int = DRAWS, blocks: int = BLOCKS) -> Attribution | None:
         """Any rows of one of the tables; None where there are none."""

@@ -1,7 +1,6 @@
 """What was measured of an engine and a machine with nothing beside them: the samples that the laws are fitted to."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -58,8 +57,7 @@ class Rates(BaseModel):
 
 
 class Calibration(BaseModel):
-    """`engines` are model names by asr, llm, tts; `settings` those that change what was measured; `warnings` sentences
-    about what disturbed it."""
+    """`engines` are model names by asr, llm, tts; `warnings` sentences about what disturbed it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -67,7 +65,6 @@ class Calibration(BaseModel):
     made: str
     machine: Machine
     engines: Mapping[str, str]
-    settings: Mapping[str, Any] = {}
     samples: tuple[Sample, ...] = ()
     phrases: tuple[FirstAudio, ...] = ()
     ceilings: tuple[Rates, ...] = ()

@@ -34,9 +34,10 @@ class Elasticity:
 
 
 def elasticities(run: Attributor, turns: Sequence[Turn], turn: int | None = None) -> list[Elasticity]:
-    """Over the critical paths of all turns, those that `run` was made from, or of one. Changes that do not apply, no
-    token being on the path, are left out; the list is empty without a critical path."""
-    numbers = range(len(turns)) if turn is None else [turn]
+    """Over the critical paths of all turns, those that `run` was made from, or of one; turns with an impossible step
+    are left out. Changes that do not apply, no token being on the path, are left out; the list is empty without a
+    critical path."""
+    numbers = [number for number in (range(len(turns)) if turn is None else [turn]) if not run.impossible.of(number)]
     paths = {number: path for number in numbers if (path := critical_path(turns[number])) and path.total_ns}
     if not paths:
         return []

@@ -1,6 +1,7 @@
 """What cannot be: work that was done faster than a measured ceiling's upper bound allows, and the likeliest cause.
 
-Such a figure belongs in no summary: `plausible` leaves it out, `impossible_steps` tells which steps of a turn it is.
+Such a figure belongs in no summary: `impossible_steps` tells which steps of a turn it is, and
+`profiling.impossibilities` gathers those of a run, for all that is summed up to leave them out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +10,7 @@ from enum import StrEnum
 
 from profiling.calibration import CPU
 from profiling.interval import Interval
-from profiling.operations import PREFILL
+from profiling.operations import FIRST_PATCH, PATCH, PREFILL
 from profiling.readings import Reading, ceilings_of
 from profiling.roofline import BANDWIDTH
 
@@ -33,8 +34,7 @@ class Surroundings:
     """What tells the causes apart, as far as it is known.
 
     `call_s` is the cost of an empty call, by device. `clock_stepped_s` is how far the clock that the durations were
-    read from was set forward meanwhile: 0 for a monotonic one, as in Turnscope's own traces; hand it over where they
-    were read from a wall clock (a server's log), as `Anchor.stepped_ns` tells it.
+    read from was set forward meanwhile (`profiling.clock_step`): 0 for a monotonic one, as in Turnscope's own traces.
     """
 
     last_level_cache_bytes: float | None = None
@@ -63,31 +63,44 @@ class Impossible:
     def sentence(self) -> str:
         least_s = self.reading.least.value if self.reading.least else 0.0
         told = f"{_ms(self.reading.duration_s)} where the machine needs {_ms(least_s)}"
-        return f"Impossible: {told}, {self.times_too_fast:.3g} times too fast. {self._why()}"
+        too_fast = f"Impossible: {told}, {self.times_too_fast:.3g} times too fast."
+        return f"{too_fast} Likeliest cause: {self.likeliest}; {self._remedy()}."
 
-    def _why(self) -> str:
+    @property
+    def cause_name(self) -> str:
+        """The cause; what was counted wrongly of a voice are its patches."""
+        of_patches = self.cause is Cause.WRONG_COUNT and self.reading.operation in (FIRST_PATCH, PATCH)
+        return "wrong patch count" if of_patches else self.cause.value
+
+    @property
+    def likeliest(self) -> str:
+        """The cause in a few words, with how much of a prompt was cached."""
         match self.cause:
             case Cause.PREFIX_CACHE:
-                return (
-                    f"Likeliest cause: a prefix cache answered about {1 - self.share:.0%} of the prompt; "
-                    "measure with prompts that share no beginning."
-                )
+                return f"a prefix cache answered about {1 - self.share:.0%} of the prompt"
             case Cause.NO_SYNCHRONISATION:
-                return (
-                    "Likeliest cause: missing synchronisation, the time is that of asking for the work; "
-                    "synchronise with the device before reading the clock."
-                )
+                return "missing synchronisation"
             case Cause.IN_CACHE:
-                return (
-                    "Likeliest cause: the weights stayed in the processor's cache, for they fit into it; "
-                    "the memory's bandwidth is no ceiling for them."
-                )
+                return "weights that stayed in the processor's cache"
             case Cause.CLOCK_STEP:
-                return "Likeliest cause: the clock was set back meanwhile; take durations from a monotonic clock."
+                return "a clock that was set back"
+            case Cause.WRONG_COUNT:
+                return f"a {self.cause_name}"
+
+    def _remedy(self) -> str:
+        match self.cause:
+            case Cause.PREFIX_CACHE:
+                return "measure with prompts that share no beginning"
+            case Cause.NO_SYNCHRONISATION:
+                return "the time is that of asking for the work: synchronise with the device before reading the clock"
+            case Cause.IN_CACHE:
+                return "they fit into it, and the memory's bandwidth is no ceiling for them"
+            case Cause.CLOCK_STEP:
+                return "take durations from a monotonic clock"
             case Cause.WRONG_COUNT:
                 counted = self.reading.count
                 of = f" of the {counted} counted" if counted > 1 else " of the work that was counted"
-                return f"Likeliest cause: a wrong token count; at most {self.share:.0%}{of} can have been done."
+                return f"at most {self.share:.0%}{of} can have been done"
 
 
 def impossible(
@@ -106,13 +119,6 @@ def impossible_steps(
     """By the index of their step: what a turn's summary leaves out."""
     judged = ((reading.step, impossible(reading, ceilings, surroundings)) for reading in readings)
     return {step: one for step, one in judged if step is not None and one is not None}
-
-
-def plausible(
-    readings: Iterable[Reading], ceilings: Mapping[str, Interval], surroundings: Surroundings | None = None
-) -> list[Reading]:
-    """Those that may be summed up."""
-    return [reading for reading in readings if impossible(reading, ceilings, surroundings) is None]
 
 
 def _likeliest(

@@ -60,7 +60,7 @@ def counted(bare: Reading, book: WorkBook, ceilings: Mapping[str, Interval]) -> 
         bare.units,
         bare.count,
         bare.step,
-        book.devices.get(bare.operation.partition(".")[0], bare.device),
+        book.devices.get(engine_of(bare.operation), bare.device),
         terms,
         bare.count * known.steps.at(bare.units) if known else bare.count,
         least_time(terms, ceilings),
@@ -106,6 +106,11 @@ def _bounds(amount: float, name: str, ceilings: Mapping[str, Interval]) -> _Boun
     return _Bounds(amount / ceiling.value, amount / ceiling.high, amount / ceiling.low, ceiling.n)
 
 
+def engine_of(operation: str) -> str:
+    """The engine whose operation it is: asr, llm, tts, ..."""
+    return operation.partition(".")[0]
+
+
 def ceilings_of(terms: Iterable[Term]) -> set[str]:
     """The names of the ceilings that bound the work."""
     read = {term.read for term in terms if term.work.bytes}
@@ -128,7 +133,7 @@ def _of_loop(step: Step) -> Reading | None:
     counts = numbers(step.attributes.get(key))
     if len(counts) != len(times_ns):
         return Reading(name, sum(times_ns) / 1e9, {}, len(times_ns), step.index)
-    if name == TOKEN and any(counts):
+    if name == TOKEN and 0 in counts and any(counts):
         pairs = [(ns, count) for ns, count in zip(times_ns, counts, strict=True) if count]
         times_ns, counts = [ns for ns, _ in pairs], [count for _, count in pairs]
     return Reading(name, sum(times_ns) / 1e9, {unit: sum(counts) / len(counts)}, len(times_ns), step.index)

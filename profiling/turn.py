@@ -58,6 +58,8 @@ class TurnFacts:
     playout_underruns: float | None
     playout_buffer_s: float | None
     playout_leading_silence_s: float | None
+    playout_pauses: float | None
+    playout_paused_s: float | None
     barge_in_stop_s: float | None
     heard_words: float | None
     reply_words: float | None
@@ -99,6 +101,8 @@ def turn_facts(turn: Turn) -> TurnFacts:
         playout_underruns=described(turn, v.PLAYOUT, v.PLAYOUT_UNDERRUNS),
         playout_buffer_s=described(turn, v.PLAYOUT, v.PLAYOUT_BUFFER_S),
         playout_leading_silence_s=described(turn, v.PLAYOUT, v.PLAYOUT_LEADING_SILENCE_S),
+        playout_pauses=described(turn, v.PLAYOUT, v.PLAYOUT_PAUSES),
+        playout_paused_s=described(turn, v.PLAYOUT, v.PLAYOUT_PAUSED_S),
         barge_in_stop_s=_number(turn.attributes.get(v.TURN_BARGE_IN_STOP_S)),
         heard_words=_number(turn.attributes.get(v.TURN_HEARD_WORDS)),
         reply_words=_number(turn.attributes.get(v.TURN_REPLY_WORDS)),

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from profiling.changes.change import Change, ChangeRefused, Context
 from profiling.critical_path import CriticalPath, critical_path
 from profiling.evidence import Evidence
+from profiling.impossibilities import Impossibilities, impossibilities
 from profiling.interval import Interval
+from profiling.plausibility import Surroundings
 from profiling.retiming import Chance, Retiming
 from profiling.step_spread import spreads
 from profiling.trace.timeline import Turn
@@ -54,13 +56,15 @@ def what_if(
     evidence: Evidence,
     *,
     only: Turn | None = None,
+    surroundings: Surroundings | None = None,
     seed: int = 0,
 ) -> WhatIf:
-    """All changes at once, over the run's turns whose latency counts, or `only` one of them. Raises ChangeRefused."""
-    in_all = [turn for turn in turns if counts(turn)]
-    counted = in_all if only is None else [only]
-    if not counted:
-        raise ChangeRefused("No turn of this run has a latency that counts: there is nothing to ask about.")
+    """All changes at once, over the run's turns whose latency counts and that have no impossible step, or `only` one of
+    them; `surroundings` tell the causes of the impossible apart. Raises ChangeRefused."""
+    with_latency = [turn for turn in turns if counts(turn)]
+    refused = impossibilities(with_latency, evidence.work_book, evidence.ceilings, surroundings)
+    in_all = [turn for place, turn in enumerate(with_latency) if not refused.of(place)]
+    counted = _asked_about(only, with_latency, in_all, refused)
     context = Context(counted, evidence)
     for change in changes:
         change.check(context)
@@ -70,7 +74,7 @@ def what_if(
     chance = Chance(spreads(step for turn in in_all for step in turn.steps), draws, seed)
     forecasts = [_Forecast(Retiming(turn, steps), chance) for turn in counted]
     caveats = [sentence for change, before, after in steps for sentence in change.caveats(before, after)]
-    caveats += _general_caveats(forecasts, chance)
+    caveats += [*_left_out(refused, len(with_latency)), *_general_caveats(forecasts, chance)]
     return WhatIf(
         labels=tuple(change.label for change in changes),
         turns=len(counted),
@@ -79,6 +83,29 @@ def what_if(
         switched=sum(forecast.switched for forecast in forecasts),
         caveats=tuple(dict.fromkeys(caveats)),
     )
+
+
+def _asked_about(
+    only: Turn | None, with_latency: Sequence[Turn], possible: Sequence[Turn], refused: Impossibilities
+) -> Sequence[Turn]:
+    """Raises ChangeRefused where nothing is left, and for a turn with an impossible step."""
+    if only is not None:
+        place = next((place for place, turn in enumerate(with_latency) if turn is only), None)
+        if place is not None and (its_own := refused.of(place)):
+            why = Impossibilities({place: its_own}).reasons
+            raise ChangeRefused(f"The turn has an impossible step, so nothing follows from it: {why}.")
+        return [only]
+    if not with_latency:
+        raise ChangeRefused("No turn of this run has a latency that counts: there is nothing to ask about.")
+    if not possible:
+        raise ChangeRefused(f"Every turn has an impossible step, so nothing follows from them: {refused.reasons}.")
+    return possible
+
+
+def _left_out(refused: Impossibilities, of: int) -> Iterable[str]:
+    if number := len(refused.by_turn):
+        are = "has an impossible step and is" if number == 1 else "have an impossible step and are"
+        yield f"{number} of {of} turns {are} left out: {refused.reasons}."
 
 
 def _chain(changes: Sequence[Change], context: Context) -> Iterable[tuple[Change, Context, Context]]:

@@ -5,12 +5,13 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write beside the file, then put it into its place; what is not finished is removed. Raises OSError."""
+def write_whole(path: Path, data: str | bytes) -> None:
+    """Write beside the file (text as UTF-8), then put it into its place; what is not finished is removed. Raises
+    OSError."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with unfinished.open("wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)

@@ -3,20 +3,23 @@
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agent import devices, engine_choice, models
+from agent.apology import TEXT
 from agent.engine_choice import TAKES, Kind, with_models
 from agent.engines import Engines
 from agent.errors import TurnscopeError
 from agent.llm.history import new_history
 from agent.loading import load_engines
 from agent.settings import Settings, load
+from agent.tts.protocol import Patch, Setup
 from agent.worker import ThreadWorker
 from profiling.trace.clock import SystemClock
 
@@ -29,6 +32,8 @@ class Recorded:
     made: dict[str, "Recorded"]
     context_tokens = 2048
     opening_tokens = 300
+    sample_rate = 22_050
+    patch_s = 0.5
 
     def __init__(self, source: Any, **given: Any) -> None:
         self.source, self.given = source, given
@@ -37,6 +42,13 @@ class Recorded:
 
     def warm_up(self, *_: Any) -> None:
         self.threads.append(threading.get_ident())
+
+    def synthesise(self, text: str, should_stop: Callable[[], bool]) -> Iterator[Setup | Patch]:
+        self.threads.append(threading.get_ident())
+        self.said = text
+        yield Setup(0, 1, {}, len(text), ())
+        for level in (0.1, 0.2):
+            yield Patch(np.full(100, level, np.float32), 0, round(self.patch_s * 1e9))
 
     def prompt_tokens(self, messages: Any) -> int:
         assert messages == new_history(load().llm).opening()
@@ -179,10 +191,41 @@ def test_an_engine_is_loaded_and_warmed_up_on_the_thread_that_will_serve_it(made
     engines = load_engines(with_models(load()), SystemClock(), lambda what: None)
     threads = {name: worker.run_now(threading.get_ident) for name, worker in workers(engines).items()}
     for name, engine in (("asr", "MoonshineEngine"), ("llm", "LlamaEngine"), ("tts", "PiperEngine")):
-        assert made[engine].threads == [threads[name]] * 2
+        assert len(made[engine].threads) >= 2 and set(made[engine].threads) == {threads[name]}
     assert len({*threads.values(), threading.get_ident()}) == 5
     for worker in workers(engines).values():
         worker.stop()
+
+
+def test_the_apology_is_kept_as_the_voice_says_it(made: dict[str, Recorded]) -> None:
+    _, engines = loaded()
+    assert engines.apology is not None and made["PiperEngine"].said == TEXT
+    np.testing.assert_array_equal(engines.apology.samples, np.repeat(np.float32([0.1, 0.2]), 100))
+    assert engines.apology.rate_hz == 22_050
+
+
+def limits_s(engines: Engines) -> dict[str, float | None]:
+    return {name: worker.bound.limit_s for name, worker in workers(engines).items()}
+
+
+def test_a_slow_engine_may_take_longer_unless_the_settings_say(
+    made: dict[str, Recorded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for the voice's slowest patch is given ten times as long; what is quick, the usual time."""
+    assert limits_s(loaded()[1]) == {"asr": 20.0, "smart_turn": 3.0, "llm": 20.0, "tts": 20.0}
+    monkeypatch.setattr(Recorded, "patch_s", 6.0)
+    assert limits_s(loaded()[1])["tts"] == 60.0
+    given = loaded(limits={"asr_s": 1, "smart_turn_s": 2, "llm_s": 3, "tts_s": 4})[1]
+    assert limits_s(given) == {"asr": 1.0, "smart_turn": 2.0, "llm": 3.0, "tts": 4.0}
+    told = str(given.workers.tts.bound.silent())
+    assert told == "The voice gave nothing for 4 s and was stopped: if it needs longer, raise limits.tts_s."
+
+
+def test_only_what_takes_several_calls_at_once_is_replaced_while_it_hangs(made: dict[str, Recorded]) -> None:
+    small = workers(loaded(engines="cpu")[1])
+    assert {name for name, worker in small.items() if not worker.bound.reentrant} == {"llm"}
+    big = workers(loaded(engines="gpu")[1])
+    assert {name for name, worker in big.items() if not worker.bound.reentrant} == {"llm", "tts"}
 
 
 def test_the_threads_end_when_loading_fails(made: dict[str, Recorded], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ them is committed.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,7 @@ class MoonshineEngine:
     """An `AsrEngine`. Streams share the model and may be interleaved; one step at a time per engine."""
 
     needs_whole_chunks = False
+    chunks_ms: tuple[int, ...] = (80, 160, 320, 560, 1120)
 
     def __init__(
         self,
@@ -69,13 +71,10 @@ class MoonshineEngine:
         """
         if segment_limit_s < 3:
             raise ValueError(f"segment_limit_s is {segment_limit_s}: shorter than what a cut looks at")
-        if chunk_ms < _SHORTEST_CHUNK_MS:
-            raise TurnscopeError(f"A chunk of {chunk_ms} ms is too short: choose {_SHORTEST_CHUNK_MS} ms or more.")
+        self._set_chunk(chunk_ms)
         self.model = name or folder.name
         if language.partition("-")[0].lower() != "en":
             raise TurnscopeError(f"The recogniser {self.model} knows English (en) only, not {language!r}.")
-        self.attributes: Mapping[str, Attribute] = {v.ASR_CHUNK_S: chunk_ms / 1000}
-        self._chunk_samples = chunk_ms * RATE_HZ // 1000
         self._model = _Model(
             Frontend(folder / "frontend.onnx", threads),
             Encoder(folder / "encoder.onnx", threads),
@@ -84,6 +83,17 @@ class MoonshineEngine:
         )
         self._clock = clock or SystemClock()
         self._segment_limit_s = segment_limit_s
+
+    def with_chunk(self, chunk_ms: int) -> "MoonshineEngine":
+        other = copy(self)
+        other._set_chunk(chunk_ms)
+        return other
+
+    def _set_chunk(self, chunk_ms: int) -> None:
+        if chunk_ms < _SHORTEST_CHUNK_MS:
+            raise TurnscopeError(f"A chunk of {chunk_ms} ms is too short: choose {_SHORTEST_CHUNK_MS} ms or more.")
+        self.attributes: Mapping[str, Attribute] = {v.ASR_CHUNK_S: chunk_ms / 1000}
+        self._chunk_samples = chunk_ms * RATE_HZ // 1000
 
     def chunk_end(self, sample: int) -> int:
         return -(-sample // self._chunk_samples) * self._chunk_samples

@@ -11,6 +11,7 @@ Source of the architecture: Noroozi et al., "Stateful Conformer with Cache-based
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -71,12 +72,20 @@ class NemotronEngine:
         self._decoder = CacheAwareDecoder if mode == "cache-aware" else BufferedDecoder
         self._clock = clock
         self._threads = threads
+        self.chunks_ms = self._model.chunks_ms
         self.attributes: Mapping[str, Attribute] = {
             v.ASR_CHUNK_S: chunk_ms / 1000,
             v.ASR_RIGHT_CONTEXT: self._model.context[1],
             v.ASR_MODE: mode,
             v.ASR_LANGUAGE: self._model.language,
         }
+
+    def with_chunk(self, chunk_ms: int) -> "NemotronEngine":
+        other = copy(self)
+        other._model = self._model.with_chunk(chunk_ms)
+        changed = {v.ASR_CHUNK_S: chunk_ms / 1000, v.ASR_RIGHT_CONTEXT: other._model.context[1]}
+        other.attributes = {**self.attributes, **changed}
+        return other
 
     def chunk_end(self, sample: int) -> int:
         model = self._model

@@ -20,10 +20,16 @@ def context(known: Sequence[Sequence[int]], chunk_ms: int, model: str) -> list[i
     right = right_context(chunk_ms)
     bounded = {ahead: [left, ahead] for left, ahead in known if left > 0}
     if right not in bounded:
-        can_do = [size for size in CHUNKS_MS if right_context(size) in bounded]
+        can_do = chunks_ms(known)
         advice = f"choose {_either(can_do)}" if can_do else "it is no cache-aware streaming model"
         raise TurnscopeError(f"The model {model} has no chunk of {chunk_ms} ms: {advice}.")
     return bounded[right]
+
+
+def chunks_ms(known: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The chunk sizes for which there is one of the [left, right] contexts, with a bounded left one."""
+    bounded = {ahead for left, ahead in known if left > 0}
+    return tuple(size for size in CHUNKS_MS if right_context(size) in bounded)
 
 
 def language(known: Mapping[str, int] | None, wanted: str, model: str) -> str:

@@ -49,14 +49,27 @@ class NemotronModel:
         self.library: Any = library  # most of its attributes have no types
         self.subsampling: int = self.library.encoder.subsampling_factor
         self.hop, self.reach = hop_and_reach(library.preprocessor)
-        contexts = [list(context) for context in self.library.encoder.att_context_size_all]
-        self.context = choices.context(contexts, chunk_ms, name)
+        self._contexts = [list(context) for context in self.library.encoder.att_context_size_all]
+        self._name = name
+        self.context = choices.context(self._contexts, chunk_ms, name)
         self._prompts = _prompt_dictionary(library)
         self.language = choices.language(self._prompts, language, name)
         self.device: torch.device = next(library.parameters()).device
         with quiet():
             self.library.eval().change_decoding_strategy(_greedy(library.cfg.decoding), verbose=False)
             self.take()
+
+    @property
+    def chunks_ms(self) -> tuple[int, ...]:
+        """The chunks that the model has a context for."""
+        return choices.chunks_ms(self._contexts)
+
+    def with_chunk(self, chunk_ms: int) -> "NemotronModel":
+        """The same library's model with another context. Touches nothing of it. Raises TurnscopeError as the
+        constructor does."""
+        other = copy.copy(self)
+        other.context = choices.context(self._contexts, chunk_ms, self._name)
+        return other
 
     @property
     def first_frames(self) -> int:

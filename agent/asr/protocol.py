@@ -48,15 +48,22 @@ class AsrEngine(Protocol):
     """A loaded recogniser. One step at a time per engine; streams may be interleaved.
 
     `attributes` describe it on its spans. `needs_whole_chunks` says that a streaming model computes nothing of a chunk
-    before all of it has come; otherwise the chunk is only the cadence of partial transcripts.
+    before all of it has come; otherwise the chunk is only the cadence of partial transcripts. `chunks_ms` are the
+    sizes to choose from.
     """
 
     model: str
     attributes: Mapping[str, Attribute]
     needs_whole_chunks: bool
+    chunks_ms: tuple[int, ...]
 
     def chunk_end(self, sample: int) -> int:
         """The first end of a chunk at or after `sample`; both are counts of samples from a stream's beginning."""
+        ...
+
+    def with_chunk(self, chunk_ms: int) -> "AsrEngine":
+        """Another engine on the same loaded model. Computes nothing and may be called while a stream of this one is
+        heard. Raises TurnscopeError for a chunk that the model does not have."""
         ...
 
     def open(self) -> AsrStream:

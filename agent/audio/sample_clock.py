@@ -1,6 +1,7 @@
 """The tie between sample numbers and monotonic time at an edge, and the packets that cross it."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,26 @@ from profiling.trace.clock import NS_PER_S
 CAPTURE_RATE_HZ = 16_000
 
 
+class SampleTimes(Protocol):
+    """When each sample crosses an edge, on the monotonic clock of `profiling.trace.clock`. A device's times may correct
+    themselves as it runs, in small steps and never backwards."""
+
+    @property
+    def rate_hz(self) -> int: ...
+
+    def ns_of(self, sample: int) -> int:
+        """When the sample of this number crosses the edge (monotonic ns)."""
+        ...
+
+    def sample_at(self, ns: int) -> int:
+        """The first sample that crosses at or after the given time."""
+        ...
+
+
 @dataclass(frozen=True)
 class SampleClock:
-    """Sample 0 crossed the edge at `origin_ns`; one sample follows the other at `rate_hz`."""
+    """The `SampleTimes` of an ideal edge: sample 0 crossed it at `origin_ns`, and one follows the other at
+    `rate_hz`."""
 
     origin_ns: int
     rate_hz: int

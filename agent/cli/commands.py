@@ -9,6 +9,8 @@ from agent.cli.interruption import ending_at_once
 # By name, in the order in which the help lists them: the module below agent.cli, and the command in it.
 _COMMANDS = {
     "replay": ("replay", "replay"),
+    "talk": ("talk", "talk"),
+    "serve": ("serve", "serve"),
     "explain": ("explain", "explain"),
     "what-if": ("what_if", "what_if"),
     "machine": ("machine", "machine"),

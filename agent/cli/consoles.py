@@ -2,7 +2,8 @@
 
 import io
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import IO, TextIO, cast
 
 from rich.console import Console
@@ -46,6 +47,18 @@ def output() -> Console:
 
 def notes() -> Console:
     return Console(file=cast(IO[str], _Forgiving(sys.stderr)))
+
+
+@contextmanager
+def progress(console: Console, line: str = "{} …") -> Generator[Callable[[str], None]]:
+    """A line that tells what is being done, for as long as the block lasts; it gets a function that changes what."""
+    with console.status("Starting …") as status:
+
+        def tell(what: str) -> None:
+            told = line.format(what)
+            status.update(f"{told[0].upper()}{told[1:]}")
+
+        yield tell
 
 
 def note(console: Console, sentence: str) -> None:

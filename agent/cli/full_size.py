@@ -56,8 +56,8 @@ def full_size(only: tuple[str, ...] | None, device: str, quick: bool, json_path:
     experiment.require_room()
     minutes = max(1, round(experiment.expected_s / 60))
     notes.print(f"This takes about {minutes} minutes on {experiment.place}.", highlight=False)
-    with notes.status("Starting …") as status:
-        report = experiment.run(lambda what: status.update(f"{what[0].upper()}{what[1:]} …"))
+    with consoles.progress(notes) as tell:
+        report = experiment.run(tell)
     for sentence in report.notes[len(told) :]:
         consoles.note(notes, sentence)
     console.width = max(console.width, _LEAST_WIDTH)

@@ -12,7 +12,7 @@ from agent.engines import Engines
 from agent.errors import TurnscopeError
 from agent.experiments.calibration import store
 from agent.experiments.calibration.calibrate import calibrate
-from agent.experiments.work.book import work_book
+from agent.experiments.workload.book import work_book
 from agent.settings import Settings
 from profiling.calibration import Calibration
 from profiling.machine.pooling import threads_to_probe
@@ -70,7 +70,10 @@ def gather(settings: Settings, engines: Engines, clock: Clock, notes: Console, *
     if not measured:
         return Gathered(book)
     survey = surveying.known() or surveying.measure(notes)
-    return Gathered(book, survey, store.find(settings) or calibrated(settings, engines, book, clock, notes))
+    calibration = store.find(settings) or calibrated(settings, engines, book, clock, notes)
+    for warning in calibration.warnings:
+        consoles.note(notes, f"Of the calibration: {warning}")
+    return Gathered(book, survey, calibration)
 
 
 def _counted(settings: Settings, notes: Console) -> WorkBook:
@@ -84,10 +87,8 @@ def _counted(settings: Settings, notes: Console) -> WorkBook:
 
 def calibrated(settings: Settings, engines: Engines, book: WorkBook, clock: Clock, notes: Console) -> Calibration:
     """Measured now, with progress, and kept where that is possible."""
-    with notes.status("Starting …") as status:
-        found = calibrate(
-            settings, engines, book, clock, lambda what: status.update(f"Measuring {what} alone, once for all runs …")
-        )
+    with consoles.progress(notes, "Measuring {} alone, once for all runs …") as tell:
+        found = calibrate(settings, engines, book, clock, tell)
     try:
         store.keep(settings, found)
     except TurnscopeError as error:

@@ -81,6 +81,7 @@ _FLAGS = (
     _Flag(
         "--hangover", "endpoint.hangover_s", "Silence before the turn ends, or before smart-turn is asked.", float, "S"
     ),
+    _Flag("--barge-in/--no-barge-in", "barge_in.enabled", "Whether what the user says interrupts a reply."),
     _Flag(
         "--thinking", "llm.thinking_tokens", "Budget of unspoken tokens, `on` without one, or `off`.", _Thinking(), "N"
     ),

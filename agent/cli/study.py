@@ -7,15 +7,12 @@ from typing import Any
 
 import click
 
-from agent import models
 from agent.cli import consoles
 from agent.cli.interruption import ending_at_once
-from agent.cli.pipeline_options import notes as engine_sentences
-from agent.cli.pipeline_options import pipeline_options, settings_of
-from agent.engine_choice import needed_models, with_models
+from agent.cli.loading_engines import chosen, fetch_absent, say_what_to_know
+from agent.cli.pipeline_options import pipeline_options
 from agent.errors import TurnscopeError
 from agent.experiments.studies.study import STUDIES, Bench, study
-from agent.settings import load
 from profiling.report.study import draw, table
 from profiling.studies.finding import Finding
 from profiling.trace.clock import SystemClock
@@ -39,21 +36,13 @@ def study_command(name: str, config: Path | None, quick: bool, runs_folder: Path
 
     Nothing else should run meanwhile.
     """
-    settings = with_models(load(config, settings_of(pipeline)))
+    settings = chosen(config, pipeline)
     console, notes = consoles.output(), consoles.notes()
-    for sentence in engine_sentences(settings):
-        consoles.note(notes, sentence)
-    names = needed_models(settings)
-    models.ensure([model for model in names if model in models.embedded_models()], notes)
+    say_what_to_know(settings, notes)
+    fetch_absent(settings, notes)
     folder = _folder(runs_folder, name)
-    with ending_at_once(), notes.status("Starting …") as status:
-        bench = Bench(
-            settings,
-            SystemClock(),
-            lambda what: status.update(f"{what[0].upper()}{what[1:]} …"),
-            budget_s=_QUICK_S if quick else _WHOLE_S,
-        )
-        finding = study(name).run(bench)
+    with ending_at_once(), consoles.progress(notes) as tell:
+        finding = study(name).run(Bench(settings, SystemClock(), tell, budget_s=_QUICK_S if quick else _WHOLE_S))
     console.width = max(console.width, _WIDTH)
     console.print(f"{STUDIES[name]}\n", style="dim", highlight=False, markup=False)
     console.print(table(finding))

@@ -21,12 +21,8 @@ def known() -> Survey | None:
 
 def measure(notes: Console) -> Survey:
     """Takes up to a minute. Kept in the user's cache; a note says so where that cannot be written."""
-    with notes.status("Starting …") as status:
-        found = survey(
-            SystemClock(),
-            lambda what: status.update(f"{what[0].upper()}{what[1:]} …"),
-            devices=cuda_devices(),
-        )
+    with consoles.progress(notes) as tell:
+        found = survey(SystemClock(), tell, devices=cuda_devices())
     try:
         save_survey(cache_folder(), found)
     except OSError as error:

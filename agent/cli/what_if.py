@@ -7,6 +7,7 @@ import click
 
 from agent.cli import consoles
 from agent.cli.explain import RUNS, newest_run
+from agent.cli.explaining import surroundings_of
 from agent.cli.quantity_option import Quantity
 from agent.errors import TurnscopeError
 from profiling.changes.change import Change, ChangeRefused
@@ -80,7 +81,13 @@ def what_if(
     for sentence in (*loaded.warnings, *found.warnings):
         consoles.note(notes, sentence)
     try:
-        result = evaluate(loaded.turns, changes, found.evidence, only=_chosen(loaded.turns, number))
+        result = evaluate(
+            loaded.turns,
+            changes,
+            found.evidence,
+            only=_chosen(loaded.turns, number),
+            surroundings=surroundings_of(loaded.turns, found, loaded.info),
+        )
     except ChangeRefused as refused:
         raise TurnscopeError(str(refused)) from None
     print_what_if(console, result, number)

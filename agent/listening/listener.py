@@ -2,79 +2,27 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from agent.asr.protocol import Transcript
-from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
+from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleTimes
 from agent.engines import Engines
-from agent.listening.endpoint import Endpoint, SilenceAsked, SpeechEnded, SpeechStarted
+from agent.listening.end_of_turn import EndOfTurn
+from agent.listening.endpoint import Endpoint, Kind, SilenceAsked, SpeechEnded, SpeechStarted
+from agent.listening.endpoint_trail import EndpointTrail, Moment
+from agent.listening.events import Failed, Finished, Heard, Lasts, ListenEvent, Started
+from agent.listening.question import Question, ask, record
 from agent.listening.recognition import Recognition
-from agent.listening.smart_turn import HEARD_S
 from agent.listening.utterance import Utterance
 from agent.settings import Settings
-from agent.worker import Job, once
-from profiling.trace import vocabulary as v
+from agent.worker import Job
 from profiling.trace.clock import Clock, seconds
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import Stage
 
 LEAD_IN_S = 0.32  # audio before the VAD's speech start that belongs to the first word
-
-
-@dataclass(frozen=True)
-class Started:
-    """The user speaks. `heard_ns` is when the packet arrived in which speech had lasted long enough."""
-
-    turn: Turn
-    heard_ns: int
-
-
-@dataclass(frozen=True)
-class Heard:
-    """A partial transcript of the utterance that is being spoken."""
-
-    turn: Turn
-    text: str
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The utterance is over; it is to be finalised and answered."""
-
-    utterance: Utterance
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A listening engine failed while the user spoke; listening goes on. `turn` is the one that cannot go on, if
-    any."""
-
-    stage: Stage
-    error: Exception
-    turn: Turn | None = None
-
-
-ListenEvent = Started | Heard | Finished | Failed
-
-
-@dataclass(frozen=True)
-class _Moment:
-    """A packet: when it arrived by the capture's clock, when the VAD took it up, and when that had judged it."""
-
-    packet: Packet
-    arrived_ns: int
-    started_ns: int
-    judged_ns: int
-
-
-@dataclass(frozen=True)
-class _Verdict:
-    probability: float
-    start_ns: int
-    end_ns: int
 
 
 class Listener:
@@ -86,7 +34,7 @@ class Listener:
         self,
         settings: Settings,
         clock: Clock,
-        capture: SampleClock,
+        capture: SampleTimes,
         engines: Engines,
         open_turn: Callable[[int], Turn],
         true_speech_end: Callable[[int], int | None] = lambda _: None,
@@ -97,12 +45,14 @@ class Listener:
         self._engines = engines
         self._open_turn = open_turn
         self._true_speech_end = true_speech_end
+        self._vad = engines.vad.open()
         self._endpoint = Endpoint(settings.endpoint)
-        self._recognition = Recognition(settings.asr, engines)
+        self._recognition = Recognition()
         self._recent = np.zeros(0, np.float32)
         self._utterance: Utterance | None = None
         self._opened: Turn | None = None
         self._failing = False
+        self._changed: tuple[Engines, Settings] | None = None
         self._events: asyncio.Queue[ListenEvent | None] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -127,7 +77,7 @@ class Listener:
         first = True
         async for packet in packets:
             if first:
-                self._engines.vad.reset(packet.start_sample)
+                self._vad.reset(packet.start_sample)
                 first = False
             try:
                 self._hear(packet)
@@ -140,7 +90,7 @@ class Listener:
         """Listening itself failed: the turn that was open ends with the error, and the next packet is heard afresh."""
         turn, self._opened, self._utterance = self._opened, None, None
         self._endpoint = Endpoint(self._settings.endpoint)
-        self._engines.vad.reset(packet.end_sample)
+        self._vad.reset(packet.end_sample)
         if turn is not None or not self._failing:
             self._events.put_nowait(Failed(Stage.VAD, error, turn))
         self._failing = True
@@ -151,8 +101,8 @@ class Listener:
         if self._utterance is not None:
             self._utterance.append(packet.samples)
         started_ns = self._clock.now_ns()
-        frames = self._engines.vad.push(packet.samples)
-        moment = _Moment(packet, self._capture.ns_of(packet.end_sample), started_ns, self._clock.now_ns())
+        frames = self._vad.push(packet.samples)
+        moment = Moment(packet, self._capture.ns_of(packet.end_sample), started_ns, self._clock.now_ns())
         for frame in frames:
             for event in self._endpoint.push(frame):
                 match event:
@@ -162,19 +112,36 @@ class Listener:
                         self._ask(event, moment)
                     case SpeechEnded():
                         self._end(event, moment)
+        self._tell_length(moment.arrived_ns)
         self._step_if_due()
         self._failing = False
 
-    def _open(self, event: SpeechStarted, moment: _Moment) -> None:
+    def change(self, engines: Engines, settings: Settings) -> None:
+        """From the next utterance on; one that is being heard or finalised keeps what it was begun with."""
+        self._changed = engines, settings
+
+    def _open(self, event: SpeechStarted, moment: Moment) -> None:
+        if self._changed is not None:
+            (self._engines, self._settings), self._changed = self._changed, None
+            self._endpoint.follow(self._settings.endpoint)
         turn = self._opened = self._open_turn(self._capture.ns_of(event.sample))
         packet_end = moment.packet.end_sample
         lead_in_start = max(0, event.sample - round(LEAD_IN_S * CAPTURE_RATE_HZ))
         start = max(lead_in_start, packet_end - len(self._recent))
-        utterance = Utterance(turn, self._engines.asr.open(), start)
+        trail = EndpointTrail(
+            turn, self._capture, EndOfTurn(self._settings.endpoint), lambda sample: self._speech_end(sample)[0]
+        )
+        utterance = Utterance(turn, self._engines, self._settings, self._engines.asr.open(), trail, start)
         utterance.append(self._recent[len(self._recent) - (packet_end - start) :])
         self._recognition.begin(utterance)
         self._utterance = utterance
         self._events.put_nowait(Started(turn, moment.arrived_ns))
+
+    def _tell_length(self, heard_ns: int) -> None:
+        if self._utterance is not None:
+            turn, voiced_ns = self._utterance.turn, self._capture.ns_of(self._endpoint.last_voiced_sample)
+            lasted_s, silence_s = seconds(voiced_ns - turn.speech_start_ns), seconds(heard_ns - voiced_ns)
+            self._events.put_nowait(Lasts(turn, lasted_s, silence_s, heard_ns))
 
     def _step_if_due(self) -> None:
         utterance = self._utterance
@@ -184,58 +151,47 @@ class Listener:
         if job is not None:
             self._spawn(Stage.ASR_PARTIAL, self._await_partial(utterance, job))
 
-    async def _await_partial(self, utterance: Utterance, job: Job[Transcript]) -> None:
-        text = await self._recognition.partial(utterance, job)
-        if text is not None and self._utterance is utterance:
-            self._events.put_nowait(Heard(utterance.turn, text))
-
-    def _ask(self, question: SilenceAsked, moment: _Moment) -> None:
-        utterance, smart_turn = self._utterance, self._engines.smart_turn
-        if utterance is None or smart_turn is None:
+    async def _await_partial(self, utterance: Utterance, job: Job[Transcript], cause: int | None = None) -> None:
+        text = await self._recognition.partial(utterance, job, cause)
+        if text is None or self._utterance is not utterance:
             return
-        audio = utterance.tail(HEARD_S)
+        last_voiced = self._endpoint.last_voiced_sample
+        decision = self._endpoint.reread(utterance.text_end(last_voiced))
+        if decision is not None:
+            utterance.trail.decided(last_voiced, decision, self._clock.now_ns())
+        self._events.put_nowait(Heard(utterance.turn, text))
 
-        def ask(_: object) -> _Verdict:
-            start_ns = self._clock.now_ns()
-            return _Verdict(smart_turn.probability(audio), start_ns, self._clock.now_ns())
+    def _ask(self, asked: SilenceAsked, moment: Moment) -> None:
+        if self._utterance is not None and (question := ask(self._utterance, asked, moment, self._clock)):
+            self._spawn(Stage.SMART_TURN, self._await_answer(self._utterance, question))
 
-        job = self._engines.workers.smart_turn.submit(Stage.SMART_TURN, once(ask))
-        self._spawn(Stage.SMART_TURN, self._await_verdict(utterance, job, question, moment))
-
-    async def _await_verdict(
-        self, utterance: Utterance, job: Job[_Verdict], question: SilenceAsked, moment: _Moment
-    ) -> None:
-        verdict = await job.result()
-        decided_ns, turn = self._clock.now_ns(), utterance.turn
+    async def _await_answer(self, utterance: Utterance, question: Question) -> None:
+        answer = await question.job.result()
+        decided_ns, last_voiced = self._clock.now_ns(), question.asked.last_voiced_sample
         if self._utterance is not utterance:
             return
-        judged = self._record_silence(turn, question.last_voiced_sample, moment, "hangover")
-        host = turn.add(Stage.HOST, moment.judged_ns, job.submitted_ns, [judged], attributes={v.WHAT: "question"})
-        step = turn.add(
-            Stage.SMART_TURN,
-            verdict.start_ns,
-            verdict.end_ns,
-            [host],
-            waited_for=job.waited_for,
-            attributes={v.ENDPOINT_PROBABILITY: verdict.probability},
-        )
-        if self._endpoint.finished(question, verdict.probability):
-            turn.describe(v.ENDPOINT, {v.ENDPOINT_PROBABILITY: verdict.probability})
-            self._finish(utterance, question.last_voiced_sample, moment, "smart_turn", step, decided_ns)
+        decision = self._endpoint.answered(question.asked, answer.probability, utterance.text_end(last_voiced))
+        step = record(utterance, question, answer, decision)
+        if decision is None:
+            return
+        utterance.trail.decided(last_voiced, decision, decided_ns)
+        if decision.is_over:
+            self._finish(utterance, last_voiced, question.moment, "smart_turn", step, decided_ns)
+        else:
+            self._read_on(utterance, last_voiced, step)
 
-    def _end(self, event: SpeechEnded, moment: _Moment) -> None:
+    def _read_on(self, utterance: Utterance, last_voiced_sample: int, cause: int) -> None:
+        """The turn may go on: what was said before the silence counts, so it is to be known."""
+        job = self._recognition.step_in_pause(utterance, last_voiced_sample)
+        if job is not None:
+            self._spawn(Stage.ASR_PARTIAL, self._await_partial(utterance, job, cause))
+
+    def _end(self, event: SpeechEnded, moment: Moment) -> None:
         utterance = self._utterance
         if utterance is None:
             return
-        judged = self._record_silence(utterance.turn, event.last_voiced_sample, moment, event.kind)
+        judged = utterance.trail.waited(event, moment, event.kind)
         self._finish(utterance, event.last_voiced_sample, moment, event.kind, judged, moment.judged_ns)
-
-    def _record_silence(self, turn: Turn, last_voiced_sample: int, moment: _Moment, what: str) -> int:
-        """The wait from the end of speech to the packet that decided, and the VAD's work on that packet."""
-        end_ns, _ = self._speech_end(last_voiced_sample)
-        start_ns = min(end_ns, moment.arrived_ns)
-        wait = turn.add(Stage.ENDPOINT_WAIT, start_ns, moment.arrived_ns, attributes={v.WHAT: what})
-        return turn.add(Stage.VAD, moment.started_ns, moment.judged_ns, [wait])
 
     def _speech_end(self, last_voiced_sample: int) -> tuple[int, bool]:
         """S in monotonic ns, and whether it is the VAD's estimate."""
@@ -243,10 +199,9 @@ class Listener:
         return self._capture.ns_of(last_voiced_sample if known is None else known), known is None
 
     def _finish(
-        self, utterance: Utterance, last_voiced_sample: int, moment: _Moment, kind: str, cause: int, decided_ns: int
+        self, utterance: Utterance, last_voiced_sample: int, moment: Moment, kind: Kind, cause: int, decided_ns: int
     ) -> None:
-        hangover_s = seconds(moment.arrived_ns - self._capture.ns_of(last_voiced_sample))
-        utterance.turn.describe(v.ENDPOINT, {v.ENDPOINT_KIND: kind, v.ENDPOINT_HANGOVER_S: hangover_s})
+        utterance.trail.ended(last_voiced_sample, kind, moment.arrived_ns, decided_ns)
         utterance.turn.speech_end_ns, utterance.turn.speech_end_estimated = self._speech_end(last_voiced_sample)
         utterance.last_voiced_sample = last_voiced_sample
         utterance.decision_step, utterance.decided_ns = cause, decided_ns

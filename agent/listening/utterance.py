@@ -8,11 +8,16 @@ from numpy.typing import NDArray
 
 from agent.asr.protocol import AsrStream, Transcript
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
+from agent.engines import Engines
+from agent.listening.end_of_turn import TextEnd, text_end
+from agent.listening.endpoint_trail import EndpointTrail
 from agent.listening.smart_turn import HEARD_S
+from agent.settings import Settings
 from agent.worker import Job
 from profiling.trace.timeline import Turn
 
 Samples = NDArray[np.float32]
+VOICED_TAIL_S = 0.06  # the voice detector hears speech for at least so long after its end
 
 
 @dataclass(frozen=True)
@@ -25,14 +30,17 @@ class Filled:
 
 @dataclass
 class Utterance:
-    """`decision_step` and `decided_ns` are the end-of-turn decision; `waited_for` says what the answer then had to
-    wait for.
+    """`engines` and `settings` are those that it was begun with, and that its turn keeps. `trail` puts on its turn what
+    the endpoint does. `decision_step` and `decided_ns` are the end-of-turn decision.
 
     Audio counts from `start_sample` (speech start less the lead-in) on; `taken` samples of it have been given to
-    the ASR stream."""
+    the ASR stream, and `partial_length` of them are what `partial_text` is the transcript of."""
 
     turn: Turn
+    engines: Engines
+    settings: Settings
     stream: AsrStream
+    trail: EndpointTrail
     start_sample: int
     audio: list[Samples] = field(default_factory=list[Samples])
     length: int = 0
@@ -44,10 +52,16 @@ class Utterance:
     chunks: int = 0
     last_voiced_sample: int = 0
     partial: Job[Transcript] | None = None
+    partial_text: str = ""
+    partial_length: int = 0
     decision_step: int | None = None
     decided_ns: int = 0
-    waited_for: str | None = None
     filled: Filled | None = None
+
+    def text_end(self, last_voiced_sample: int) -> TextEnd:
+        """How the words up to there end; unknown while the last of them have not been recognised."""
+        heard = self.start_sample + self.partial_length + VOICED_TAIL_S * CAPTURE_RATE_HZ
+        return text_end(self.partial_text) if heard >= last_voiced_sample else TextEnd.UNKNOWN
 
     def append(self, samples: Samples) -> None:
         self.audio.append(samples)

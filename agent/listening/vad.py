@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from onnxruntime import InferenceSession
 
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.onnx import check_graph, open_session
@@ -24,13 +25,25 @@ class VadFrame:
 
 
 class SileroVad:
-    """The state of one audio stream. Raises TurnscopeError when the file is missing or not a Silero VAD."""
+    """The model, which any number of streams share. Raises TurnscopeError when the file is missing or not a Silero
+    VAD."""
 
     def __init__(self, path: Path):
         self._session = open_session(path)
         check_graph(self._session, path, ["input", "state", "sr"], ["output", "stateN"], "a Silero VAD")
+
+    def open(self, start_sample: int = 0) -> "SileroStream":
+        """A stream whose first sample is number `start_sample`."""
+        return SileroStream(self._session, start_sample)
+
+
+class SileroStream:
+    """A `VadStream`: what the model carries from frame to frame, and the samples of an incomplete frame."""
+
+    def __init__(self, session: InferenceSession, start_sample: int):
+        self._session = session
         self._rate = np.array(CAPTURE_RATE_HZ, np.int64)
-        self.reset()
+        self.reset(start_sample)
 
     def reset(self, start_sample: int = 0) -> None:
         """Forget what was heard; the next sample is number `start_sample`."""

@@ -1,11 +1,12 @@
-"""python -m agent.setup [--gpu | --dev]: makes the checkout ready, then fetches the models. Called by setup.sh."""
+"""python -m agent.setup [--gpu | --dev] [--sound]: makes the checkout ready, then fetches the models. Called by
+setup.sh. With --sound, what a sound card needs is installed too."""
 
 import os
 import sys
 import time
 from pathlib import Path
 
-from agent.setup import environment
+from agent.setup import environment, system
 from agent.setup.environment import Level
 from agent.setup.steps import SetupError
 from agent.user_cache import exclusive
@@ -40,6 +41,8 @@ def main(level: Level) -> None:
 if __name__ == "__main__":
     try:
         main("dev" if "--dev" in sys.argv[1:] else "gpu" if "--gpu" in sys.argv[1:] else "run")
+        if "--sound" in sys.argv[1:]:
+            system.require(needs_compiler=False, sound=True)
     except SetupError as error:
         print(error, file=sys.stderr)
         sys.exit(1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,3 +61,15 @@ class TtsEngine(Protocol):
         ...
 
     def warm_up(self) -> None: ...
+
+
+@runtime_checkable
+class DiffusionTts(TtsEngine, Protocol):
+    """A voice that makes each patch in a number of diffusion steps."""
+
+    diffusion_steps: int
+
+    def with_diffusion_steps(self, steps: int) -> TtsEngine:
+        """Another engine on the same loaded model. Computes nothing and may be called while this one speaks. Raises
+        TurnscopeError for a number of steps that is not possible."""
+        ...

@@ -8,6 +8,7 @@ chooses its inputs, times it by part and ends it.
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from copy import copy
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import islice, takewhile
@@ -80,7 +81,8 @@ class VoxCpmEngine:
         runs the library's text normaliser. Raises TurnscopeError for settings that do not serve, for a checkpoint that
         is not a whole VoxCPM2, and for a device that is not there.
         """
-        _check_settings(threads, diffusion_steps, guidance, seed, max_patches, normalize)
+        _check_steps(diffusion_steps)
+        _check_settings(threads, guidance, seed, max_patches, normalize)
         self._voice = Voice(voice, reference_wav, prompt_wav, prompt_text)
         self._voice.check()
         if isinstance(checkpoint, VoxCPM2Model):
@@ -97,11 +99,17 @@ class VoxCpmEngine:
         self._prompt_positions = self._voice.positions(self._model)
         self._clock = clock
         self._threads = threads
-        self._diffusion_steps = diffusion_steps
+        self.diffusion_steps = diffusion_steps
         self._guidance = guidance
         self._seed = seed
         self._max_patches = max_patches
         self._normalize = normalize
+
+    def with_diffusion_steps(self, steps: int) -> "VoxCpmEngine":
+        _check_steps(steps)
+        other = copy(self)
+        other.diffusion_steps, other.attributes = steps, {**self.attributes, v.TTS_DIFFUSION_STEPS: steps}
+        return other
 
     def synthesise(self, text: str, should_stop: ShouldStop) -> Iterator[Setup | Patch]:
         """See the protocol. When `should_stop` turns true inside a patch, it ends within one forward pass of a module,
@@ -164,7 +172,7 @@ class VoxCpmEngine:
             should_stop,
             text=self._voice.text(phrase),
             prompt=self._prompt,
-            diffusion_steps=self._diffusion_steps,
+            diffusion_steps=self.diffusion_steps,
             guidance=self._guidance,
             max_patches=most_patches,
             seed=self._seed,
@@ -203,9 +211,7 @@ def _can_be_said(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def _check_settings(
-    threads: int | None, diffusion_steps: int, guidance: float, seed: int, max_patches: int | None, normalize: bool
-) -> None:
+def _check_steps(diffusion_steps: int) -> None:
     if diffusion_steps == 1:
         raise TurnscopeError(
             "One diffusion step gives noise, since the solver skips the first: choose 2 to "
@@ -213,6 +219,9 @@ def _check_settings(
         )
     if not 2 <= diffusion_steps <= MOST_STEPS:
         raise TurnscopeError(f"{diffusion_steps} diffusion steps are not possible: choose 2 to {MOST_STEPS}.")
+
+
+def _check_settings(threads: int | None, guidance: float, seed: int, max_patches: int | None, normalize: bool) -> None:
     if not (math.isfinite(guidance) and 0 <= guidance <= MOST_GUIDANCE):
         raise TurnscopeError(f"A guidance of {guidance} is not possible: choose 0 to {MOST_GUIDANCE:.0f}.")
     if not 0 <= seed < 2**64:

@@ -57,7 +57,7 @@ def _half_chunk_s(turn: Turn, tail_s: float) -> float | None:
     if chunk_s is None or turn.speech_end_ns is None:
         return None
     ends_ns = [step.end_ns for step in turn.steps if step.stage is Stage.ENDPOINT_WAIT]
-    decided += [end_ns for end_ns in ends_ns if end_ns >= turn.speech_end_ns]  # not a pause inside the sentence
+    decided += [max(ends_ns)] if ends_ns and max(ends_ns) >= turn.speech_end_ns else []
     if not decided:
         return None
     return max(0.0, tail_s + chunk_s / 2 - (decided[0] - turn.speech_end_ns) / 1e9)

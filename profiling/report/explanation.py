@@ -10,50 +10,69 @@ from rich.text import Text
 from profiling.bottleneck import Attributor
 from profiling.elasticity import elasticities
 from profiling.evidence import Evidence
-from profiling.figures import figures
+from profiling.figures import Figures, figures
+from profiling.impossibilities import impossibilities
 from profiling.patch_loop import loop_verdicts
 from profiling.predictions.conditions import Conditions
 from profiling.predictions.table import predictions
 from profiling.report.predictions import print_predictions
 from profiling.report.style import glyphs_for
-from profiling.report.why import legend, print_elasticities, print_shares, print_symptoms, print_verdicts
+from profiling.report.why import (
+    legend,
+    print_elasticities,
+    print_impossible,
+    print_shares,
+    print_symptoms,
+    print_verdicts,
+    unjudged,
+)
 from profiling.symptoms import symptoms
 from profiling.trace.timeline import Turn
 
 
 @dataclass
 class Explanation:
-    """`turns` are those of the run, all of which are read once."""
+    """`turns` are those of the run, all of which are read once. What is `impossible` in them is left out of all that is
+    summed up."""
 
     turns: Sequence[Turn]
     evidence: Evidence
     conditions: Conditions
 
     def __post_init__(self) -> None:
-        known = self.evidence
-        self._run = Attributor(self.turns, known.work_book, known.ceilings, known.calibration)
+        known, of_run = self.evidence, self.conditions
+        self.impossible = impossibilities(self.turns, of_run.book, of_run.ceilings, of_run.surroundings)
+        self._run = Attributor(
+            self.turns, known.work_book, known.ceilings, known.calibration, impossible=self.impossible
+        )
 
     def print_turn(self, console: Console, number: int) -> None:
-        """The shares of the turn that has this place among the turns, from 0."""
-        found = self._run.turn(number)
-        if found:
-            print_shares(console, found, 1, "why")
+        """The shares of the turn that has this place among the turns, from 0, and what in it is impossible."""
+        found, refused = self._run.turn(number), self.impossible.of(number)
+        if found or refused:
+            print_shares(console, found, lambda _: 1, "why", unjudged(self.turns[number], refused))
+            print_impossible(console, self.turns[number], refused)
             console.print()
 
-    def print_run(self, console: Console) -> None:
+    def figures(self) -> Figures:
+        """What the run's language model reached."""
+        return figures(self._run)
+
+    def print_run(self, console: Console, before: Figures | None = None) -> None:
+        """`before` is what the same language model reached in an earlier run, where there is one to compare with."""
         glyphs = glyphs_for(console)
         found = self._run.run()
         if found:
             console.print(
                 Text.assemble((f"{glyphs.rule * 2} ", "dim"), ("Why", "bold"), f" {glyphs.dot} milliseconds per turn")
             )
-            print_shares(console, found, len(self.turns), "stage")
+            print_shares(console, found, self._run.turns_of, "stage")
             for line in legend():
                 console.print(f"  {line}", style="dim", highlight=False, soft_wrap=True)
             console.print()
             print_verdicts(console, found, loop_verdicts(self._run))
             console.print()
             print_elasticities(console, elasticities(self._run, self.turns))
-            print_symptoms(console, symptoms(figures(self._run)))
+            print_symptoms(console, symptoms(self.figures(), before))
             console.print()
         print_predictions(console, predictions(self.turns, self.conditions))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from profiling.report.endpoint import endpoint_line
 from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Turn
 from profiling.trace.vocabulary import EndReason
@@ -21,6 +22,7 @@ def fact_lines(turn: Turn, none: str) -> dict[str, str]:
     """Lines by label. A figure that the turn does not hold is shown as `none`, a line without any as `none` alone."""
     facts, say = turn_facts(turn), _Words(none)
     lines = {
+        **({"endpoint": line} if (line := endpoint_line(turn)) else {}),
         "ASR": _recognition(facts, say),
         "LLM": _language_model(facts, say),
         "voice": _voice(facts, say),
@@ -98,9 +100,11 @@ def _voice(f: TurnFacts, say: _Words) -> str:
 
 
 def _playout(f: TurnFacts, say: _Words) -> str:
+    pauses = say.count(f.playout_pauses, "pause", "pauses")
+    paused = f", {pauses} of {say.ms(f.playout_paused_s)} in all for a sound of yours" if f.playout_pauses else ""
     return (
         f"{say.count(f.playout_underruns, 'underrun', 'underruns')}, {say.ms(f.playout_buffer_s)} start buffer, "
-        f"{say.ms(f.playout_leading_silence_s)} leading silence"
+        f"{say.ms(f.playout_leading_silence_s)} leading silence{paused}"
     )
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from profiling.critical_path import OURS, CriticalPath, critical_path
+from profiling.impossibilities import NONE, Impossibilities
 from profiling.report.facts import fact_lines
 from profiling.report.style import TENTH_MS_NS, Glyphs, colour, glyphs_for, ms, plain, shares
 from profiling.report.waterfall import waterfall
@@ -52,24 +53,28 @@ def print_turn(
     _print(console, [line for block in map(list, blocks) if block for line in [*block, Text()]])
 
 
-def print_summary(console: Console, turns: Sequence[Turn]) -> None:
-    """Print one row per turn, the medians over the turns whose latency counts, and how many were left out and why."""
+def print_summary(console: Console, turns: Sequence[Turn], impossible: Impossibilities = NONE) -> None:
+    """Print one row per turn, the medians over the turns whose latency counts and that have no impossible step, and how
+    many were left out and why."""
     glyphs, width = glyphs_for(console), max(MIN_WIDTH, min(console.width, MAX_WIDTH))
-    counted = [path for turn in turns if counts(turn) and (path := critical_path(turn))]
+    kept = [turn for place, turn in enumerate(turns) if counts(turn) and not impossible.of(place)]
+    counted = [path for turn in kept if (path := critical_path(turn))]
     lines = [
         _rule("Summary", "milliseconds", width, glyphs),
         Text(_summary_row("turn", ["latency", *SUMMARY_PARTS], "ended"), "dim"),
     ]
     for number, turn in enumerate(turns, start=1):
         cells = _summary_cells(critical_path(turn), glyphs)
-        lines.append(Text(_summary_row(str(number), cells, how_it_ended(turn)), "" if counts(turn) else "dim"))
+        possible = not impossible.of(number - 1)
+        ending = how_it_ended(turn) + ("" if possible else ", impossible")
+        lines.append(Text(_summary_row(str(number), cells, ending), "" if counts(turn) and possible else "dim"))
     if len(counted) > 1:
         columns = [[path.total_ns for path in counted]]
         columns += [[_part_ns(path, name) for path in counted] for name in SUMMARY_PARTS]
         medians = [ms(round(statistics.median(column) / TENTH_MS_NS)) for column in columns]
         lines.append(Text("  " + glyphs.rule * (6 + sum(SUMMARY_CELLS)), "dim"))
         lines.append(Text(_summary_row("median", medians, f"n = {len(counted)}"), "bold"))
-    for note in _summary_notes(turns, len(counted)):
+    for note in _summary_notes(turns, len(counted), impossible):
         lines += _wrapped(console, "", 0, note, width, "dim")
     _print(console, [*lines, Text()])
 
@@ -142,7 +147,7 @@ def _part_ns(path: CriticalPath, name: str) -> int:
     return sum(ns for stage, ns in path.totals.items() if stage.startswith(SUMMARY_PARTS[name]))
 
 
-def _summary_notes(turns: Sequence[Turn], counted: int) -> Iterator[str]:
+def _summary_notes(turns: Sequence[Turn], counted: int, impossible: Impossibilities) -> Iterator[str]:
     missing = Counter(left_out(turn) for turn in turns if not counts(turn))
     if missing:
         are = "is" if missing.total() == 1 else "are"
@@ -151,6 +156,12 @@ def _summary_notes(turns: Sequence[Turn], counted: int) -> Iterator[str]:
             for reason, number in missing.items()
         )
         yield f"{missing.total()} of {len(turns)} turns {are} left out of the medians: {reasons}."
+    if number := len(impossible.by_turn):
+        are = "has an impossible step and is" if number == 1 else "have an impossible step and are"
+        yield (
+            f"{number} of {len(turns)} turns {are} left out of the medians, and of all that is said of the engine: "
+            f"{impossible.reasons}."
+        )
     if counted > 1:
         yield "Each median is its column's own, so the parts need not sum to the latency."
 

@@ -1,6 +1,7 @@
 """Why a run's stages took what they took, on the terminal: a table of shares, then verdicts in sentences."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.text import Text
@@ -8,10 +9,15 @@ from rich.text import Text
 from profiling.bottleneck import Attribution
 from profiling.elasticity import Elasticity
 from profiling.interval import Interval
+from profiling.operations import operations
 from profiling.patch_loop import LoopVerdict
+from profiling.plausibility import Impossible
+from profiling.readings import engine_of
 from profiling.report.style import glyphs_for, plain
 from profiling.report.wording import LABEL
 from profiling.symptoms import Symptom
+from profiling.trace.timeline import Turn
+from profiling.trace.vocabulary import Stage
 from profiling.verdict import CONTENTION, FIXED, LOOP_NAMES, RESIDUAL
 
 _LABEL_CELLS, _CELLS = 20, 9
@@ -20,22 +26,58 @@ _HEADINGS = ("ms", "compute", "memory", "steps", "fixed", "beside", "left")
 MAX_WIDTH = 110
 
 
-def print_shares(console: Console, found: Sequence[Attribution], turns: int, title: str) -> None:
-    """Milliseconds per turn of each stage, split, and the verdict's cause in a word."""
-    glyphs = glyphs_for(console)
-    shown = [one for one in found if one.seconds >= _LEAST_S]
-    if not shown:
+@dataclass(frozen=True)
+class Unjudged:
+    """A stage of a turn without shares, and `why` in a few words."""
+
+    stage: Stage
+    seconds: float
+    why: str
+
+
+def unjudged(turn: Turn, refused: Mapping[int, Impossible]) -> list[Unjudged]:
+    """The stages of the engines that did the impossible: `refused` by the index of their step."""
+    engines = {engine_of(one.reading.operation) for one in refused.values()}
+    causes = {turn.steps[step].stage: one.cause_name for step, one in refused.items()}
+    seconds: dict[Stage, float] = {}
+    for one in operations(turn):
+        if engine_of(one.name) in engines:
+            seconds[one.stage] = seconds.get(one.stage, 0.0) + one.duration_ns / 1e9
+    return [
+        Unjudged(stage, took_s, f"impossible: {causes[stage]}" if stage in causes else "no verdict on this engine")
+        for stage, took_s in seconds.items()
+    ]
+
+
+def print_shares(
+    console: Console,
+    found: Sequence[Attribution],
+    turns_of: Callable[[str], int],
+    title: str,
+    without: Sequence[Unjudged] = (),
+) -> None:
+    """Milliseconds per turn of each stage, split, and the verdict's cause in a word; `turns_of` an operation are those
+    that its shares are of."""
+    none = glyphs_for(console).none
+    rows = [(one.stages[0], _row(one, turns_of(one.operation), none)) for one in found if one.seconds >= _LEAST_S]
+    rows += [(one.stage, _cells(one.stage, [_ms(one.seconds)], Text(one.why, "dim"))) for one in without]
+    if not rows:
         return
     lines = [
         Text(f"  {title:<{_LABEL_CELLS}}" + "".join(f"{name:>{_CELLS}}" for name in _HEADINGS) + "  bound by", "dim")
     ]
-    for one in shown:
-        values = [one.compute, one.bandwidth, one.loop, one.fixed, one.contention, one.residual]
-        cells = [_ms(one.seconds / turns), *(_ms_of(value, turns, glyphs.none) for value in values)]
-        cause = Text(one.verdict.cause, "bold" if one.verdict.conclusive else "dim")
-        row = Text(f"  {_label(one):<{_LABEL_CELLS}}" + "".join(f"{cell:>{_CELLS}}" for cell in cells) + "  ")
-        lines.append(row.append(cause))
+    lines += [row for _, row in sorted(rows, key=lambda row: row[0].order)]
     console.print(Text("\n").join(lines), soft_wrap=True, highlight=False)
+
+
+def print_impossible(console: Console, turn: Turn, refused: Mapping[int, Impossible]) -> None:
+    """A sentence for each stage of a turn with impossible steps, about the fastest of them."""
+    by_stage: dict[Stage, list[Impossible]] = {}
+    for step, one in refused.items():
+        by_stage.setdefault(turn.steps[step].stage, []).append(one)
+    for stage, found in by_stage.items():
+        steps = f", the fastest of {len(found)} such steps" if len(found) > 1 else ""
+        _sentence(console, f"{LABEL[stage]}{steps}: ", min(found, key=lambda one: one.share).sentence)
 
 
 def print_verdicts(console: Console, found: Sequence[Attribution], loops: Sequence[LoopVerdict]) -> None:
@@ -75,8 +117,14 @@ def print_symptoms(console: Console, found: Iterable[Symptom]) -> None:
         _sentence(console, f"{one.name}: ", f"{one.symptom} {one.cause} {one.advice}")
 
 
-def _label(one: Attribution) -> str:
-    return LABEL[one.stages[0]]
+def _row(one: Attribution, turns: int, none: str) -> Text:
+    values = [one.compute, one.bandwidth, one.loop, one.fixed, one.contention, one.residual]
+    cells = [_ms(one.seconds / turns), *(_ms_of(value, turns, none) for value in values)]
+    return _cells(one.stages[0], cells, Text(one.verdict.cause, "bold" if one.verdict.conclusive else "dim"))
+
+
+def _cells(stage: Stage, cells: Sequence[str], end: Text) -> Text:
+    return Text(f"  {LABEL[stage]:<{_LABEL_CELLS}}" + "".join(f"{cell:>{_CELLS}}" for cell in cells) + "  ").append(end)
 
 
 def _ms(seconds: float) -> str:

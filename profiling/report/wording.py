@@ -21,6 +21,7 @@ LABEL: dict[Stage, str] = {
     Stage.TTS_FIRST_PATCH: "voice first patch",
     Stage.TTS_PATCHES: "voice later patches",
     Stage.PLAYOUT_BUFFER: "start buffer",
+    Stage.PLAYOUT_HOLD: "held while you spoke",
     Stage.PLAYOUT_LEADING_SILENCE: "leading silence",
     Stage.PLAYOUT_PLAY: "playback",
     Stage.HOST: "host (our code)",
@@ -42,6 +43,7 @@ WHAT_IT_WAS: dict[Stage, str] = {
     Stage.TTS_FIRST_PATCH: "of making the first piece of sound",
     Stage.TTS_PATCHES: "of making later pieces of sound",
     Stage.PLAYOUT_BUFFER: "of sound held back so that playback does not run dry",
+    Stage.PLAYOUT_HOLD: "of a sound of yours that might have been words",
     Stage.PLAYOUT_LEADING_SILENCE: "of near-silence at the start of the synthesised sound",
     Stage.PLAYOUT_PLAY: "of sound played before",
     Stage.HOST: "of our own code",
@@ -52,6 +54,7 @@ HOW_IT_ENDED: dict[EndReason, str] = {
     EndReason.COMPLETED: "completed",
     EndReason.INTERRUPTED: "interrupted",
     EndReason.CUT_OFF: "cut off",
+    EndReason.BACKCHANNEL: "back-channel",
     EndReason.NO_TRANSCRIPT: "no words",
     EndReason.ERROR: "failed",
     EndReason.STOPPED: "stopped",
@@ -60,6 +63,7 @@ WHY_NO_LATENCY: dict[EndReason, str] = {
     EndReason.COMPLETED: "the reply made no sound",
     EndReason.INTERRUPTED: "interrupted before the first sound",
     EndReason.CUT_OFF: "the user went on speaking before the first sound",
+    EndReason.BACKCHANNEL: "the user only showed that they were listening, and the reply before went on",
     EndReason.NO_TRANSCRIPT: "speech was heard, but no words",
     EndReason.ERROR: "an engine failed",
     EndReason.STOPPED: "the run was stopped",
@@ -68,6 +72,7 @@ LEFT_OUT: dict[EndReason, str] = {
     EndReason.COMPLETED: "{turns} whose reply made no sound",
     EndReason.INTERRUPTED: "{number} interrupted before the first sound",
     EndReason.CUT_OFF: "{turns} in which the user went on speaking before the first sound",
+    EndReason.BACKCHANNEL: "{turns} in which the user only showed that they were listening",
     EndReason.NO_TRANSCRIPT: "{turns} with speech, but no words",
     EndReason.ERROR: "{turns} whose engine failed",
     EndReason.STOPPED: "{number} stopped with the run",
@@ -149,6 +154,8 @@ def _what_ended_the_wait(turn: Turn) -> str | None:
         return f"A fixed hangover ended it, after {hangover_s:.2f} s."
     if kind == "smart_turn":
         return "The turn detector ended it."
+    if kind == "chosen_hangover" and hangover_s is not None:
+        return f"The turn detector was not sure, so the agent waited on: {hangover_s:.2f} s."
     if kind == "max_hangover" and hangover_s is not None:
         return (
             f"The turn detector took the sentence for unfinished, so the longest hangover ended it: {hangover_s:.2f} s."

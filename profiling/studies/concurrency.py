@@ -9,6 +9,7 @@ import numpy as np
 from profiling.interval import Interval
 from profiling.roofline import READ, Term, ridge_batch
 from profiling.studies.finding import Finding, Plot, Series
+from profiling.symptoms import Symptom, batch_symptom
 from profiling.workload import Work
 
 _COMPUTE = "products"
@@ -167,23 +168,29 @@ def _sentence(predicted: Interval, ridge: MeasuredRidge, half: float | None, too
     kept = f"{most} streams keep each {100 * took[1].value / took[most].value:.0f} % of a single one's speed"
     fast = max(took, key=lambda n: n / took[n].value)
     gain = fast / took[fast].value * took[1].value
+    odd = batch_symptom([(n, took[n].value) for n in took], "streams")
     more = f"most is had of {fast} at once, {gain:.1f} times one stream's tokens per second"
     law = f"the law says {predicted.value:.1f} ({predicted.low:.1f} to {predicted.high:.1f})"
     if ridge.streams is None:
-        return f"The ridge was not reached: {kept}, and {more}; {law}."
+        return f"The ridge was not reached: {kept}, and {more}; {law}.{_of_symptom(odd)}"
     measured = ridge.streams
     halved = "" if half is None else f"; each has half of its speed left at {half:.1f}"
     return (
         f"Arithmetic bounds from {measured.value:.1f} streams on ({measured.low:.1f} to {measured.high:.1f}), where "
-        f"{law}; {kept}{halved}; {more}.{_of_misfit(ridge.misfit, took)}"
+        f"{law}; {kept}{halved}; {more}.{_of_misfit(ridge.misfit, took, odd)}{_of_symptom(odd)}"
     )
 
 
-def _of_misfit(misfit: float, took: Mapping[int, Interval]) -> str:
+def _of_misfit(misfit: float, took: Mapping[int, Interval], odd: Symptom | None) -> str:
+    """The number of streams that is `odd` is told of by itself."""
     if misfit < _MISFIT:
         return ""
     few = sorted(took)[1]
-    return (
-        f" Steps are up to {100 * misfit:.0f} % off a flat and a growing line: {few} streams take "
-        f"{took[few].value / took[1].value:.1f} times one's step."
-    )
+    where = "" if odd else f": {few} streams take {took[few].value / took[1].value:.1f} times one's step"
+    return f" Steps are up to {100 * misfit:.0f} % off a flat and a growing line{where}."
+
+
+def _of_symptom(found: Symptom | None) -> str:
+    if found is None:
+        return ""
+    return f" {found.name.capitalize()}: {found.symptom} {found.cause} {found.advice}"

@@ -28,6 +28,7 @@ class Stage(StrEnum):
     TTS_FIRST_PATCH = "tts.first_patch"
     TTS_PATCHES = "tts.patches"
     PLAYOUT_BUFFER = "playout.start_buffer"
+    PLAYOUT_HOLD = "playout.hold"  # the user made a sound, and it was not known yet whether it was words
     PLAYOUT_LEADING_SILENCE = "playout.leading_silence"
     PLAYOUT_PLAY = "playout.play"
     HOST = "host"
@@ -48,6 +49,7 @@ KIND_OF_STAGE: dict[Stage, Kind] = {
     Stage.ENDPOINT_WAIT: Kind.WAIT,
     Stage.ASR_CHUNK_WAIT: Kind.WAIT,
     Stage.PLAYOUT_BUFFER: Kind.WAIT,
+    Stage.PLAYOUT_HOLD: Kind.WAIT,
     Stage.PLAYOUT_LEADING_SILENCE: Kind.WAIT,
     Stage.PLAYOUT_PLAY: Kind.WAIT,
     Stage.HOST: Kind.HOST,
@@ -72,6 +74,7 @@ SPAN_PATH_OF_STAGE: dict[Stage, tuple[str, ...]] = {
     Stage.TTS_FIRST_PATCH: (TTS, "patches", "first"),
     Stage.TTS_PATCHES: (TTS, "patches", "rest"),
     Stage.PLAYOUT_BUFFER: (PLAYOUT, "start_buffer"),
+    Stage.PLAYOUT_HOLD: (PLAYOUT, "hold"),
     Stage.PLAYOUT_LEADING_SILENCE: (PLAYOUT, "leading_silence"),
     Stage.PLAYOUT_PLAY: (PLAYOUT, "play"),
     Stage.HOST: (HOST,),
@@ -85,6 +88,7 @@ class EndReason(StrEnum):
     COMPLETED = "completed"  # the whole reply was played
     INTERRUPTED = "interrupted"  # the user barged in on the reply
     CUT_OFF = "cut_off"  # the user went on inside a sentence that the agent took for finished
+    BACKCHANNEL = "backchannel"  # the user only showed that they were listening, and the reply before went on
     NO_TRANSCRIPT = "no_transcript"  # speech was heard but no words recognised
     ERROR = "error"  # an engine failed
     STOPPED = "stopped"  # the run was stopped (Ctrl-C)
@@ -115,7 +119,15 @@ TURN_SPEECH_END_ESTIMATED = "turnscope.turn.speech_end_estimated"
 TURN_FIRST_AUDIO_NS = "turnscope.turn.first_audio_ns"
 TURN_FIRST_AUDIO_STEP = "turnscope.turn.first_audio_step"
 TURN_END_NS = "turnscope.turn.end_ns"
-TURN_BARGE_IN_STOP_S = "turnscope.turn.barge_in_stop_s"  # detected speech to last sample played
+TURN_BARGE_IN_STOP_S = "turnscope.turn.barge_in_stop_s"  # speech having lasted long enough to last sample played
+TURN_APOLOGY_S = "turnscope.turn.apology_s"  # of a turn that failed: how much of the spoken apology was heard
+# When first audio was heard in the page, on the server's monotonic clock, and how far the clocks' offset may be off;
+# of the time after A, what the page's jitter buffer and its output took. Estimated: without the output's own time.
+TURN_HEARD_NS = "turnscope.turn.heard_ns"
+TURN_HEARD_ERROR_S = "turnscope.turn.heard_error_s"
+TURN_HEARD_ESTIMATED = "turnscope.turn.heard_estimated"
+TURN_HEARD_JITTER_BUFFER_S = "turnscope.turn.heard_jitter_buffer_s"
+TURN_HEARD_OUTPUT_S = "turnscope.turn.heard_output_s"
 TURN_HEARD_WORDS = "turnscope.turn.heard_words"
 TURN_REPLY_WORDS = "turnscope.turn.reply_words"
 
@@ -129,9 +141,25 @@ PHRASE = "turnscope.phrase"
 GROUP = "turnscope.group"  # on the span of a group: which one
 ERROR_TYPE = "error.type"  # on a step or a group that failed: its span's status becomes an error
 
-ENDPOINT_KIND = "turnscope.endpoint.kind"  # "hangover", "smart_turn", "max_hangover"
-ENDPOINT_HANGOVER_S = "turnscope.endpoint.hangover_s"
-ENDPOINT_PROBABILITY = "turnscope.endpoint.probability"
+ENDPOINT_KIND = "turnscope.endpoint.kind"  # what ended the turn: "hangover" (fixed), "smart_turn" (its answer, at
+# once), "chosen_hangover" (a wait chosen after an answer), "max_hangover" (the longest)
+ENDPOINT_HANGOVER_S = "turnscope.endpoint.hangover_s"  # the silence as it was, at the end of the turn or of a wait
+ENDPOINT_SHORTEST_S = "turnscope.endpoint.shortest_s"  # the bounds of the silences that can be chosen
+ENDPOINT_LONGEST_S = "turnscope.endpoint.longest_s"
+ENDPOINT_PROBABILITY = "turnscope.endpoint.probability"  # of a finished sentence: of a step its answer, of the
+# endpoint and its decisions that by all answers in the silence
+ENDPOINT_TEXT = "turnscope.endpoint.text"  # how the words so far end: "finished", "unfinished", "unknown"
+ENDPOINT_WAIT_S = (
+    "turnscope.endpoint.wait_s"  # of a decision: the silence chosen; of a wait: the one it was to last for
+)
+ENDPOINT_PAUSES = "turnscope.endpoint.pauses"  # silences that were decided on and in which the user went on
+# The decisions in the silence that ended the turn, one entry each: how long it had lasted, what was known, the silence
+# chosen, and how much later the turn was taken for finished.
+ENDPOINT_DECIDED_AT_S = "turnscope.endpoint.decision.at_s"
+ENDPOINT_DECIDED_PROBABILITY = "turnscope.endpoint.decision.probability"
+ENDPOINT_DECIDED_TEXT = "turnscope.endpoint.decision.text"
+ENDPOINT_DECIDED_WAIT_S = "turnscope.endpoint.decision.wait_s"
+ENDPOINT_DECIDED_COST_S = "turnscope.endpoint.decision.cost_s"
 
 ASR_CHUNK_S = "turnscope.asr.chunk_s"
 ASR_ENCODED_S = "turnscope.asr.encoded_s"
@@ -172,6 +200,8 @@ PLAYOUT_LEADING_SILENCE_S = "turnscope.playout.leading_silence_s"
 PLAYOUT_BUFFER_S = "turnscope.playout.start_buffer_s"
 PLAYOUT_UNDERRUNS = "turnscope.playout.underruns"
 PLAYOUT_UNDERRUN_S = "turnscope.playout.underrun_s"
+PLAYOUT_PAUSES = "turnscope.playout.pauses"  # times that the user held the reply back; each is a step of its own, too
+PLAYOUT_PAUSED_S = "turnscope.playout.paused_s"
 
 WORK_FLOPS = "turnscope.work.flops"
 WORK_BYTES = "turnscope.work.bytes"

@@ -16,6 +16,7 @@ from agent.asr.protocol import Transcript
 from agent.errors import TurnscopeError
 from agent.scenario import load_scenario
 from agent.tts.speakable import speakable
+from profiling.trace import vocabulary as v
 
 RATE_HZ = 16_000
 CHUNK = 5_120  # 320 ms
@@ -236,3 +237,13 @@ def test_a_missing_or_wrong_file_is_a_sentence(tmp_path: Path, name: str) -> Non
     (folder / name).write_bytes(b"\x03nonsense")
     with pytest.raises(TurnscopeError, match=name):
         MoonshineEngine(folder)
+
+
+def test_another_chunk_is_another_cadence_on_the_same_model(engine: MoonshineEngine) -> None:
+    other = engine.with_chunk(1120)
+    assert (engine.chunk_end(1), other.chunk_end(1)) == (5120, 17_920)
+    assert (engine.attributes[v.ASR_CHUNK_S], other.attributes[v.ASR_CHUNK_S]) == (0.32, 1.12)
+    samples = load_scenario("go-forward").utterances[0].recording.samples
+    assert stream(other, samples)[-1].text == stream(engine, samples)[-1].text
+    with pytest.raises(TurnscopeError, match="5 ms is too short"):
+        engine.with_chunk(5)

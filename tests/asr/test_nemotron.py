@@ -9,6 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from agent.asr.nemotron import NemotronEngine
 from agent.asr.nemotron_choices import CHUNKS_MS
+from agent.errors import TurnscopeError
+from profiling.trace import vocabulary as v
 from profiling.trace.clock import SystemClock
 from tests.asr.nemotron_tools import (
     NOTHING,
@@ -218,3 +220,18 @@ def test_a_stream_that_has_failed_says_so_again(sound: Samples, where: str) -> N
         with pytest.raises(RuntimeError, match="out of order"):
             again(sound[40_000:], never)
     assert other.finalize(sound, never).text == expected
+
+
+def test_another_chunk_shares_the_model_and_both_hear_what_they_hear_alone(sound: Samples) -> None:
+    engine = tiny_engine(320)
+    other = engine.with_chunk(1120)
+    assert other.attributes[v.ASR_CHUNK_S] == 1.12 and other.attributes[v.ASR_RIGHT_CONTEXT] == 13
+    assert engine.attributes[v.ASR_CHUNK_S] == 0.32 and engine.chunks_ms == other.chunks_ms == CHUNKS_MS
+    alone = [stream(tiny_engine(chunk_ms), sound)[-1].text for chunk_ms in (320, 1120)]
+    streams = [engine.open(), other.open()]
+    for start in range(0, len(sound), 3200):
+        for opened in streams:
+            opened.step(sound[start : start + 3200], never)
+    assert [opened.finalize(NOTHING, never).text for opened in streams] == alone
+    with pytest.raises(TurnscopeError, match="There is no chunk of 100 ms"):
+        engine.with_chunk(100)

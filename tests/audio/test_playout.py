@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from agent.audio.playout import OutputTrack, Playback, StartBuffer
+from agent.audio.playout import OutputTrack, Playback
 from agent.audio.sample_clock import SampleClock
+from agent.audio.start_buffer import StartBuffer
 from tests.fakes.virtual_time import VirtualClock, run_virtually
 
 RATE = 20_000
@@ -92,8 +93,10 @@ def test_stop_cuts_at_the_sample_that_is_due_and_first_audio_counts_only_if_it_l
     clock.time_us += 250_000
     play.stop()
     play.write(0, tone(1.0))
-    assert np.count_nonzero(track.read(0, 3 * RATE)) == round(0.25 * RATE)
-    assert play.heard(0) == pytest.approx(0.25) and play.first_audio_ns is not None
+    left = track.read(0, 3 * RATE)
+    assert (left[: round(0.25 * RATE)] == 0.5).all() and not left[round(0.255 * RATE) :].any()
+    assert (np.diff(left[round(0.25 * RATE) : round(0.255 * RATE)]) < 0).all()  # a fade of 5 ms
+    assert play.heard(0) == pytest.approx(0.255) and play.first_audio_ns is not None
     unheard, _ = playback(clock)
     unheard.write(0, np.concatenate([tone(0.1, 0.0), tone(1.0)]))
     clock.time_us += 60_000
@@ -137,3 +140,130 @@ def test_the_start_buffer_outlasts_the_slowest_usual_patch() -> None:
     for cost in [0.04] * 38 + [0.08] * 2:
         buffer.observe(cost)
     assert 0.04 * StartBuffer.MARGIN <= buffer.needed_s <= 0.08 * StartBuffer.MARGIN
+
+
+def test_a_paused_reply_goes_on_where_it_stopped_and_every_sample_leaves_once() -> None:
+    clock = VirtualClock()
+    play, track = playback(clock)
+    said = np.random.default_rng(1).uniform(0.2, 0.5, RATE).astype(np.float32)
+    play.write(0, said[:12_345])
+    clock.time_us += 250_000
+    play.pause()
+    play.write(0, said[12_345:])  # synthesis goes on
+    clock.time_us += 400_000
+    assert play.paused and play.heard(0) == pytest.approx(0.255 * RATE / 20_000)
+    play.resume("no words")
+    clock.time_us += 5_000_000
+    left, fade = track.read(0, 3 * RATE), round(0.005 * RATE)
+    gap = np.arange(5000 + fade, 5000 + 8000)
+    assert not left[gap].any()
+    heard = np.delete(left, gap)[:RATE]
+    away = np.r_[0:5000, 5000 + 2 * fade : RATE]
+    assert np.array_equal(heard[away], said[away])
+    assert heard[5000] == pytest.approx(said[5000]) and heard[4999 + fade] == heard[5000 + fade] == 0.0
+    assert (heard[5000 : 5000 + 2 * fade] <= said[5000 : 5000 + 2 * fade]).all()
+    assert play.underruns == 0 and play.heard(0) == 1.0 and not left[RATE + 8000 - fade :].any()
+    (pause,) = play.pauses
+    assert (pause.start_ns, pause.end_ns, pause.why) == (ORIGIN_NS + 255_000_000, ORIGIN_NS + 650_000_000, "no words")
+    assert play.paused_s == pytest.approx(0.395)
+
+
+def test_a_reply_that_is_not_yet_audible_is_held_without_a_trace() -> None:
+    clock = VirtualClock()
+    play, track = playback(clock)
+    play.write(0, np.concatenate([tone(0.1, 0.0), tone(0.4)]))
+    clock.time_us += 60_000
+    assert play.first_audio_ns is not None and not play.audible
+    play.pause()
+    assert play.first_audio_ns is None and play.started_ns is not None
+    clock.time_us += 1_000_000
+    play.resume()
+    assert play.first_audio_ns == ORIGIN_NS + 1_100_000_000
+    left = track.read(0, 2 * RATE)
+    assert np.flatnonzero(left)[0] == round(1.1 * RATE) and np.count_nonzero(left) == round(0.4 * RATE)
+
+
+def test_a_reply_that_is_held_before_it_begins_begins_when_it_is_let_go() -> None:
+    clock = VirtualClock()
+    play, _ = playback(clock, needed_s=0.3)
+    play.pause()
+    play.write(0, tone(0.2))
+    assert not play.pauses  # there was nothing to play yet
+    clock.time_us += 100_000
+    play.write(0, tone(0.2))
+    clock.time_us += 100_000
+    assert play.started_ns is None and play.heard(0) is None
+    play.resume("no words")
+    assert play.started_ns == play.first_audio_ns == clock.now_ns() and play.underruns == 0
+    assert [(p.start_ns, p.end_ns) for p in play.pauses] == [(clock.now_ns() - 100_000_000, clock.now_ns())]
+
+
+def test_a_pause_is_no_underrun_and_an_underrun_before_it_is_one() -> None:
+    clock = VirtualClock()
+    play, _ = playback(clock)
+    play.write(0, tone(0.2))
+    clock.time_us += 250_000  # 50 ms without sound
+    play.pause()
+    assert play.underruns == 1 and play.underrun_s == pytest.approx(0.05)
+    clock.time_us += 1_000_000
+    play.write(0, tone(0.2))
+    play.resume()
+    clock.time_us += 100_000
+    play.write(0, tone(0.2))
+    assert play.underruns == 1
+
+
+def test_the_last_milliseconds_of_a_reply_are_not_worth_a_pause() -> None:
+    clock = VirtualClock()
+    play, track = playback(clock)
+    play.write(0, tone(0.2))
+    play.finish()
+    clock.time_us += 196_000
+    play.pause()
+    assert not play.paused and np.count_nonzero(track.read(0, RATE)) == round(0.2 * RATE)
+
+
+def test_played_waits_through_a_pause_and_ends_with_stop() -> None:
+    clock = VirtualClock()
+    play, _ = playback(clock)
+    play.write(0, tone(0.4))
+    play.finish()
+
+    async def main() -> list[int]:
+        ends: list[int] = []
+        start_us = clock.time_us
+
+        async def wait() -> None:
+            await play.played()
+            ends.append((clock.time_us - start_us) // 1000)
+
+        waiting = asyncio.create_task(wait())
+        await asyncio.sleep(0.1)
+        play.pause()
+        await asyncio.sleep(1.0)
+        assert not waiting.done()
+        play.resume()
+        await asyncio.sleep(0.1)
+        play.pause()
+        await asyncio.sleep(1.0)
+        play.resume()
+        await waiting
+        return ends
+
+    (end_ms,) = run_virtually(clock, main())
+    assert end_ms == pytest.approx(2400 - 2 * 5, abs=1)
+
+
+def test_what_an_edge_has_read_ahead_leaves_and_is_heard_only_when_it_has_left() -> None:
+    clock = VirtualClock()
+    play, track = playback(clock)
+    play.write(0, tone(1.0))
+    clock.time_us += 100_000
+    track.read(0, round(0.16 * RATE))  # a device that buffers 60 ms
+    play.pause()
+    assert play.heard(0) == pytest.approx(0.1)
+    clock.time_us += 1_000_000
+    assert play.heard(0) == pytest.approx(0.165)
+    assert np.count_nonzero(track.read(round(0.16 * RATE), RATE)) == round(0.005 * RATE) - 1
+    play.stop()
+    assert play.heard(0) == pytest.approx(0.165)

@@ -72,9 +72,9 @@ def _listening_share(engines: Engines, console: Console) -> float:
     for utterance in scenario.utterances:
         samples = utterance.recording.samples
         started_s = time.process_time()
-        stream = engines.asr.open()
+        stream, vad = engines.asr.open(), engines.vad.open()
         for start in range(0, len(samples), PACKET):
-            engines.vad.push(samples[start : start + PACKET])
+            vad.push(samples[start : start + PACKET])
         for start in range(0, len(samples), chunk):
             stream.step(samples[start : start + chunk], lambda: False)
         stream.finalize(np.zeros(0, np.float32), lambda: False)

@@ -16,12 +16,12 @@ from pathlib import Path
 import llama_cpp
 from rich.console import Console
 
-from agent import models
 from agent.cli.gathering import Gathered, gather
 from agent.engine_choice import choose, with_models
 from agent.llm.history import new_history
 from agent.llm.protocol import Message
 from agent.loading import load_engines, load_llm
+from agent.models.chosen import llm_file, tts_folder
 from agent.settings import Settings
 from agent.settings import load as load_settings
 from agent.tts.piper import PiperEngine
@@ -135,7 +135,7 @@ def _trials(console: Console, settings: Settings, clock: Clock, folder: Path) ->
 
 def _requantised(settings: Settings, folder: Path) -> Settings:
     """All matrices in the other format, as is asked, where llama.cpp would leave the output head in a larger one."""
-    source, target = models.locate(str(settings.llm.model)) / "model.gguf", folder / f"{FORMAT}.gguf"
+    source, target = llm_file(settings), folder / f"{FORMAT}.gguf"
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.ftype, parameters.allow_requantize, parameters.pure = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0, True, True
     status = llama_cpp.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.pointer(parameters))
@@ -147,7 +147,7 @@ def _requantised(settings: Settings, folder: Path) -> Settings:
 def _voice(settings: Settings, clock: Clock, first_patch_frames: int) -> PiperEngine:
     name = str(settings.tts.model)
     voice = PiperEngine(
-        models.locate(name),
+        tts_folder(settings),
         name=name,
         threads=settings.tts.threads,
         phonemizer=settings.tts.phonemizer,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli.replay import _command, _who_talks
+from agent.cli.run_report import command, who_talks
 from agent.engine_choice import Places
 
 
@@ -28,19 +28,19 @@ from agent.engine_choice import Places
 def test_each_engine_is_named_with_its_own_device_where_one_is_no_cpu(places: Places, line: str) -> None:
     asr, llm, tts = (SimpleNamespace(model=name) for name in "abc")
     engines: Any = SimpleNamespace(asr=asr, llm=llm, tts=tts)
-    assert _who_talks(engines, places) == line
+    assert who_talks(engines, places) == line
 
 
 def test_names_do_not_control_the_terminal() -> None:
     engines: Any = SimpleNamespace(
         **{stage: SimpleNamespace(model="m\x1b[2J\n\ud800") for stage in ("asr", "llm", "tts")}
     )
-    line = _who_talks(engines, Places("cpu", "cpu", "cpu"))
+    line = who_talks(engines, Places("cpu", "cpu", "cpu"))
     assert line == "Hearing with m[2J, thinking with m[2J, speaking with m[2J."
 
 
 @pytest.mark.parametrize(
-    ("installed", "called", "command"),
+    ("installed", "called", "typed"),
     [
         ("/bin/turnscope", "/house/agent/cli/__main__.py", "turnscope"),
         (None, "/house/agent/cli/__main__.py", "python -m agent.cli"),
@@ -48,8 +48,8 @@ def test_names_do_not_control_the_terminal() -> None:
     ],
 )
 def test_the_command_as_one_would_type_it(
-    installed: str | None, called: str, command: str, monkeypatch: pytest.MonkeyPatch
+    installed: str | None, called: str, typed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _: installed)
     monkeypatch.setattr("sys.argv", [called])
-    assert _command() == command
+    assert command() == typed

@@ -10,6 +10,8 @@ from agent.audio.playout import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.conversation import Conversation
 from agent.events import Event, TurnEnded
+from agent.listening.end_of_turn import EndOfTurn
+from agent.listening.endpoint_trail import EndpointTrail
 from agent.listening.utterance import Utterance
 from agent.llm.history import new_history
 from agent.llm.protocol import Message, Token
@@ -20,7 +22,7 @@ from profiling.trace import vocabulary as v
 from profiling.trace.timeline import Step, Turn
 from profiling.trace.vocabulary import EndReason, Stage
 from profiling.turn import loop_ns
-from tests.fakes.engines import FakeAsr, FakeLlm, fake_engines, silence, speech
+from tests.fakes.engines import FakeLlm, fake_engines, silence, speech
 from tests.fakes.talk import Talk, says, scenario, talk, talk_through
 from tests.fakes.virtual_time import VirtualClock, run_virtually
 
@@ -208,7 +210,9 @@ def test_a_message_that_cannot_be_answered_does_not_come_again() -> None:
 
 def test_a_long_utterance_keeps_no_more_audio_than_a_short_one() -> None:
     clock = VirtualClock()
-    utterance = Utterance(Turn("c", 1, 0), FakeAsr(clock).open(), 0)
+    turn, engines, settings = Turn("c", 1, 0), fake_engines(clock), load()
+    trail = EndpointTrail(turn, SampleClock(0, CAPTURE_RATE_HZ), EndOfTurn(settings.endpoint), lambda _: 0)
+    utterance = Utterance(turn, engines, settings, engines.asr.open(), trail, 0)
     packet, heard = np.arange(320, dtype=np.float32), []
     for number in range(3000):
         utterance.append(packet + number)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.experiments.work.kept import kept
+from agent.experiments.workload.kept import kept
 from profiling.work_book import Linear, OperationWork
 
 WORK = {"asr.step": OperationWork(steps=Linear(constant=3))}

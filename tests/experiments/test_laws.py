@@ -11,8 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from agent.asr.nemotron import NemotronEngine
 from agent.experiments.full_size import gguf_file, nemotron_file, voxcpm_folder
 from agent.experiments.full_size.shapes import FULL_SIZE
-from agent.experiments.work.laws import AsrLaw, LlmLaw, TtsLaw
-from agent.experiments.work.weights import of_gguf
+from agent.experiments.workload.laws import AsrLaw, LlmLaw, TtsLaw
+from agent.experiments.workload.weights import of_gguf
 from agent.llm.gguf_header import GgufHeader
 from agent.scenario import load_scenario
 from agent.tts.voxcpm import VoxCpmEngine

@@ -60,6 +60,7 @@ def test_a_phase_whose_room_others_have_taken_is_passed_over(monkeypatch: pytest
         experiment = looked_at(("llm",), tmp_path)
         free = iter([1 << 40, 1000])
         monkeypatch.setattr(room, "available_memory_bytes", lambda: next(free))
+        experiment.require_room()
         report = experiment.run(lambda what: None)
     assert report.rows == [] and report.run_folder is None
     (note,) = report.notes

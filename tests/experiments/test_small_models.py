@@ -13,7 +13,7 @@ from agent.experiments.full_size.demands import HEAD, LAYERS, Demand, TokenDeman
 from agent.experiments.full_size.effort import ON_CPU, QUICK
 from agent.experiments.full_size.samples import Row, Sample, rows
 from agent.experiments.full_size.shapes import FULL_SIZE, GemmaShape
-from agent.experiments.work.laws import LlmLaw
+from agent.experiments.workload.laws import LlmLaw
 from profiling.machine import Ceiling
 from profiling.roofline import Term
 from profiling.workload import Work

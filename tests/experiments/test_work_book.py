@@ -11,10 +11,10 @@ from agent import models
 from agent.asr.moonshine_graphs import Decoder, Encoder
 from agent.asr.moonshine_sound import Frontend, Sound
 from agent.engine_choice import with_models
-from agent.experiments.work import small_models
-from agent.experiments.work.book import work_book
-from agent.experiments.work.names import ONNX_FLOAT32, ONNX_INT8
-from agent.experiments.work.onnx_profile import count
+from agent.experiments.workload import small_models
+from agent.experiments.workload.book import work_book
+from agent.experiments.workload.names import ONNX_FLOAT32, ONNX_INT8
+from agent.experiments.workload.onnx_profile import count
 from agent.settings import load
 from profiling import operations as op
 from profiling.work_book import TermLaw, WorkBook

@@ -5,7 +5,7 @@ names its place in `VOCABULARY`. The fake VAD hears any level above silence, the
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from tests.fakes.virtual_time import VirtualClock, VirtualWorker
 
 VOCABULARY = (
     *("hello", "how", "are", "you", "today", "what", "is", "the", "time", "tell", "me", "a", "story", "stop"),
-    *("please", "and", "then", "go", "on", "forward", "ten", "meters"),
+    *("please", "and", "then", "go", "on", "forward", "ten", "meters", "yeah", "okay"),
 )
 WORD_S = 0.2
 FRAME = 512
@@ -39,26 +39,41 @@ def silence(seconds: float) -> Samples:
     return np.zeros(round(seconds * CAPTURE_RATE_HZ), np.float32)
 
 
+def noise(seconds: float) -> Samples:
+    """What the VAD takes for speech, and the recogniser not for words."""
+    return np.full(round(seconds * CAPTURE_RATE_HZ), 0.06, np.float32)
+
+
 def recognise(samples: Samples) -> str:
     words: list[str] = []
     step = round(WORD_S * CAPTURE_RATE_HZ)
-    voiced = samples[samples > 0.05]
+    voiced = samples[samples > 0.08]
     for start in range(0, len(voiced) - step // 2, step):
         words.append(VOCABULARY[round((float(np.median(voiced[start : start + step])) - 0.1) / 0.02)])
     return " ".join(words)
 
 
+@dataclass
 class FakeVad:
-    def __init__(self) -> None:
-        self.fail_at: int | None = None
-        self.reset()
+    """The stream that reaches sample `fail_at` first fails there, once."""
+
+    fail_at: int | None = None
+
+    def open(self, start_sample: int = 0) -> "FakeVadStream":
+        return FakeVadStream(self, start_sample)
+
+
+class FakeVadStream:
+    def __init__(self, vad: FakeVad, start_sample: int) -> None:
+        self._vad = vad
+        self.reset(start_sample)
 
     def reset(self, start_sample: int = 0) -> None:
         self._rest, self._sample = np.zeros(0, np.float32), start_sample
 
     def push(self, samples: Samples) -> list[VadFrame]:
-        if self.fail_at is not None and self._sample >= self.fail_at:
-            self.fail_at = None
+        if self._vad.fail_at is not None and self._sample >= self._vad.fail_at:
+            self._vad.fail_at = None
             raise RuntimeError("the voice detector broke")
         self._rest = np.concatenate([self._rest, samples])
         frames: list[VadFrame] = []
@@ -115,6 +130,7 @@ class FakeAsr:
     model: str = "fake-asr"
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     needs_whole_chunks: bool = False
+    chunks_ms: tuple[int, ...] = (80, 160, 320, 560, 1120)
     chunk_samples: int = 5120
     step_cost_s: float = 0.03
     finalize_cost_s: float = 0.05
@@ -123,6 +139,9 @@ class FakeAsr:
 
     def chunk_end(self, sample: int) -> int:
         return -(-sample // self.chunk_samples) * self.chunk_samples
+
+    def with_chunk(self, chunk_ms: int) -> "FakeAsr":
+        return replace(self, chunk_samples=chunk_ms * CAPTURE_RATE_HZ // 1000)
 
     def open(self) -> FakeAsrStream:
         return FakeAsrStream(self)

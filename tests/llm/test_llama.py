@@ -12,6 +12,7 @@ from agent.llm.kv_cache import KvCache
 from agent.llm.llama import LlamaEngine
 from agent.llm.prompts import EXAMPLES, SYSTEM_PROMPT
 from agent.llm.protocol import Message, Prefill, Token
+from agent.speaking import leading_words
 from tests.fakes.ticking import TickingClock, never, stop_at
 from tests.llm.reading import Read, read
 
@@ -72,6 +73,27 @@ def test_an_interruption_edits_the_tail_only(engine: LlamaEngine) -> None:
         if len(text) <= len(" ".join(words[:4]))
     ]
     assert after.prefill.cached_tokens == said.prefill.prompt_tokens + len(heard)
+
+
+def test_a_turn_after_an_interruption_evaluates_no_more_than_any_other(gguf_path: Path) -> None:
+    """Whether the reply was written to its end while it was paused, or cancelled in its midst: what is evaluated are
+    the new words and, at most, the last token of what was heard, where the cut splits one."""
+    engine = LlamaEngine(gguf_path, clock=TickingClock())
+    usual: int | None = None
+    for cut, stop in ((None, never), (4, never), (4, stop_at(12)), (1, never)):
+        history = History(SYSTEM_PROMPT, EXAMPLES)
+        history.add_user("Tell me about the sea.")
+        messages = history.messages()
+        said = read(engine.generate(messages, thinking_tokens=0, max_tokens=24, should_stop=stop))
+        history.add_reply(said.text if cut is None else leading_words(said.text, cut / len(said.text.split())))
+        history.add_user("Stop, what is the time?")
+        after = say(engine, history.messages(), max_tokens=1)
+        assert after.prefill is not None and said.prefill is not None
+        assert after.prefill.cached_tokens is not None and after.prefill.evaluated_tokens is not None
+        assert after.prefill.cached_tokens >= said.prefill.prompt_tokens
+        usual = after.prefill.evaluated_tokens if usual is None else usual
+        assert after.prefill.evaluated_tokens <= usual + 1
+    engine.close()
 
 
 def test_the_same_words_cost_the_same_prefill_in_every_conversation(engine: LlamaEngine) -> None:

@@ -27,7 +27,6 @@ CALIBRATION = Calibration(
     made="2026-03-01T10:15:02+00:00",
     machine=MACHINE,
     engines={"asr": "moonshine", "llm": "smollm2", "tts": "piper"},
-    settings={"llm": {"threads": 2}},
     samples=(*prefills(), Sample(operation=SETUP, duration_s=0.04, units={UNITS: 31}, parts_s={"encode": 0.03})),
     phrases=(FirstAudio(units=31, setup_s=0.04, patch_ends_s=(0.07, 0.1), audio_ends_s=(0.4, 0.8), checks=True),),
     ceilings=(Rates(name="read", unit="B/s", device="cpu", threads=2, values=(25e9, 26e9)),),

@@ -51,6 +51,16 @@ def test_lines() -> None:
     assert lines["set-up"] == "tokenise 1.0 ms, prefill 3.0 ms"
 
 
+def test_pauses_are_told_where_there_were_any() -> None:
+    turn = answered()
+    turn.describe(v.PLAYOUT, {v.PLAYOUT_PAUSES: 0, v.PLAYOUT_PAUSED_S: 0.0})
+    assert fact_lines(turn, "-")["playout"] == "0 underruns, 10 ms start buffer, 20 ms leading silence"
+    turn.describe(v.PLAYOUT, {v.PLAYOUT_PAUSES: 2, v.PLAYOUT_PAUSED_S: 1.25})
+    assert fact_lines(turn, "-")["playout"].endswith(
+        "leading silence, 2 pauses of 1,250 ms in all for a sound of yours"
+    )
+
+
 def test_what_an_engine_does_not_tell_has_no_line() -> None:
     lines = fact_lines(answered(), "-")
     assert list(lines) == ["ASR", "LLM", "voice", "playout"]

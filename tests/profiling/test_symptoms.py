@@ -52,6 +52,9 @@ def test_a_new_machine_with_the_same_bandwidth_decodes_at_the_same_speed():
     assert names(symptoms(new, USUAL)) == ["new machine, same speed"]
     assert symptoms(replace(new, bytes_per_s=1800e9, decode_alone_s=0.006), USUAL) == []
     assert symptoms(replace(new, flops_per_s=2.1e14), USUAL) == []
+    assert names(symptoms(replace(new, bytes_per_s=1800e9), USUAL)) == ["half the estimate"]
+    assert names(symptoms(replace(new, decode_cause="bandwidth"), USUAL)) == ["new machine, same speed"]
+    assert symptoms(replace(new, decode_cause="step overhead"), USUAL) == []
 
 
 def test_a_batch_slower_than_its_neighbours_promise_is_another_kernel():
@@ -59,7 +62,7 @@ def test_a_batch_slower_than_its_neighbours_promise_is_another_kernel():
     published = [(1, 2.57e-3), (2, 10.65e-3), (8, 11.85e-3), (32, 18.36e-3), (128, 46.05e-3), (512, 125.61e-3)]
     (found,) = symptoms(NOTHING, batches=published)
     assert found.name == "small batches off the law"
-    assert found.symptom.startswith("2 rows take 10.65 ms, but 1 take 2.57 and 8 take 11.85")
+    assert found.symptom.startswith("2 rows take 10.65 ms, where 1 takes 2.57 and 8 take 11.85")
     assert symptoms(NOTHING, batches=[(1, 2.5e-3), (2, 2.6e-3), (8, 3.0e-3), (32, 6e-3)]) == []
     assert symptoms(NOTHING, batches=published[:2]) == []
 

@@ -102,6 +102,16 @@ def test_a_compiler_that_does_not_work_counts_as_missing(bare: Path, monkeypatch
         system.require(needs_compiler=False)
 
 
+def test_sound_and_what_tests_need_are_looked_for_when_asked(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "_loads", lambda library: library == "libgomp.so.1")
+    monkeypatch.setattr(system, "_has_pulse_plugin", lambda: True)
+    system.require(needs_compiler=False)
+    with pytest.raises(SetupError, match=r"for want of PortAudio\."):
+        system.require(needs_compiler=False, sound=True)
+    with pytest.raises(SetupError, match=r"for want of PortAudio, PulseAudio, PulseAudio's tools and Chromium\."):
+        system.require(needs_compiler=False, tests=True)
+
+
 def test_an_unsuitable_python_is_passed_over(bare: Path, tmp_path: Path) -> None:
     """setup.sh asks each Python whether it will do, and hands over to the first that says so."""
     checkout = tmp_path / "checkout"

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from agent.errors import TurnscopeError
-from agent.tts.protocol import Patch, Setup
+from agent.tts.protocol import DiffusionTts, Patch, Setup
 from agent.tts.voxcpm import VoxCpmEngine
 from agent.tts.voxcpm_checkpoint import VoxCPM2Model, load
 from profiling.trace import vocabulary as v
@@ -215,3 +215,14 @@ def test_half_precision(tmp_path: Path) -> None:
     samples = said(engine(half))
     assert samples.dtype == np.float32 and samples.shape == (EARLIEST_END * PATCH_SAMPLES,)
     assert np.sqrt(np.mean(samples**2)) > 0.01
+
+
+def test_other_diffusion_steps_are_another_engine_on_the_same_model(endless: VoxCPM2Model) -> None:
+    first = engine(endless, max_patches=4)
+    other = first.with_diffusion_steps(6)
+    assert isinstance(first, DiffusionTts) and isinstance(other, DiffusionTts)
+    assert (first.attributes[v.TTS_DIFFUSION_STEPS], other.attributes[v.TTS_DIFFUSION_STEPS]) == (4, 6)
+    expected = said(engine(endless, max_patches=4, diffusion_steps=6))
+    assert np.array_equal(said(other), expected) and not np.array_equal(said(first), expected)
+    with pytest.raises(TurnscopeError, match="One diffusion step gives noise"):
+        first.with_diffusion_steps(1)

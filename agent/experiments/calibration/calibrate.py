@@ -2,35 +2,29 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from itertools import islice
-from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from agent.engine_choice import choose
 from agent.engines import Engines
 from agent.experiments.calibration.budget import Budget
 from agent.experiments.calibration.measure_asr import measure_asr
+from agent.experiments.calibration.measure_listening import measure_listening
 from agent.experiments.calibration.measure_llm import measure_decode, measure_prefill
 from agent.experiments.calibration.measure_tts import measure_tts
+from agent.experiments.calibration.on_worker import on_worker
 from agent.experiments.calibration.onnx_rates import onnx_rates
-from agent.experiments.work.book import LLM, PREFILL
+from agent.experiments.workload.book import LLM, PREFILL
 from agent.scenario import load_scenario
 from agent.settings import Settings
-from agent.worker import ThreadWorker
 from profiling import operations as op
 from profiling.calibration import Calibration, FirstAudio, Rates, Sample
 from profiling.environment import Machine
+from profiling.machine.conditions import Conditions, disturbances, look
 from profiling.trace.clock import NS_PER_S, Clock
 from profiling.work_book import WorkBook
 
 Tell = Callable[[str], None]
-T = TypeVar("T")
 
 _ASR_S, _PREFILL_S, _DECODE_S, _TTS_S = 10.0, 8.0, 6.0, 14.0  # time for each; an engine's first round is always whole
-_LISTENING = 15  # repetitions of the voice detector's frame and of the turn detector's question
-_VAD_FRAME = 512  # samples
 _SCENARIOS = ("go-forward", "capital-cities")
 _LONGEST_PROMPTS = 0.75  # of the longest: those that the arithmetic of llama.cpp is taken from
 
@@ -42,32 +36,34 @@ def calibrate(settings: Settings, engines: Engines, book: WorkBook, clock: Clock
     others may use too, not at all.
     """
     began_ns = clock.now_ns()
+    seen: list[Conditions] = []
+
+    def begin(what: str) -> None:
+        seen.append(look(clock))
+        tell(what)
+
     sounds = [one.recording.samples for name in _SCENARIOS for one in load_scenario(name).utterances]
-    tell("the listening models")
-    samples = _listening(engines, sounds[0], clock)
-    tell("the recogniser")
-    samples += _on(engines.workers.asr, lambda: measure_asr(engines.asr, sounds, Budget(clock, _ASR_S)))
-    prefills, tokens = _language_model(settings, engines, clock, tell)
-    tell("the voice")
-    said = _on(engines.workers.tts, lambda: measure_tts(engines.tts, Budget(clock, _TTS_S)))
+    begin("the listening models")
+    samples = measure_listening(engines, sounds[0], clock)
+    begin("the recogniser")
+    samples += on_worker(engines.workers.asr, lambda: measure_asr(engines.asr, sounds, Budget(clock, _ASR_S)))
+    prefills, tokens = _language_model(settings, engines, clock, begin)
+    begin("the voice")
+    said = on_worker(engines.workers.tts, lambda: measure_tts(engines.tts, Budget(clock, _TTS_S)))
     samples += [*prefills, *tokens, *(one for one in said if isinstance(one, Sample))]
-    tell("the libraries' arithmetic")
+    begin("the libraries' arithmetic")
+    ceilings = tuple(_ceilings(settings, book, prefills, clock))
+    seen.append(look(clock))
     return Calibration(
         made=datetime.fromtimestamp(clock.wall_ns() / NS_PER_S, UTC).isoformat(timespec="seconds"),
         machine=Machine.this(),
         engines={"asr": engines.asr.model, "llm": engines.llm.model, "tts": engines.tts.model},
         samples=tuple(samples),
         phrases=tuple(one for one in said if isinstance(one, FirstAudio)),
-        ceilings=tuple(_ceilings(settings, book, prefills, clock)),
+        ceilings=ceilings,
+        warnings=tuple(disturbances(seen)),
         took_s=(clock.now_ns() - began_ns) / NS_PER_S,
     )
-
-
-def _on(worker: object, measure: Callable[[], Iterable[T]]) -> list[T]:
-    """All that is measured on the thread that serves the engine, since libraries keep state by thread."""
-    if not isinstance(worker, ThreadWorker):
-        raise TypeError(f"{worker!r} has no thread of its own to measure on")
-    return worker.run_now(lambda: list(measure()))
 
 
 def _language_model(
@@ -76,33 +72,9 @@ def _language_model(
     if choose(settings).llm == "http":
         return [], []
     tell("the language model's prefill")
-    prefills = _on(engines.workers.llm, lambda: measure_prefill(engines.llm, Budget(clock, _PREFILL_S)))
+    prefills = on_worker(engines.workers.llm, lambda: measure_prefill(engines.llm, Budget(clock, _PREFILL_S)))
     tell("the language model's tokens")
-    return prefills, _on(engines.workers.llm, lambda: measure_decode(engines.llm, Budget(clock, _DECODE_S)))
-
-
-def _listening(engines: Engines, sound: NDArray[np.float32], clock: Clock) -> list[Sample]:
-    frame = sound[:_VAD_FRAME]
-    samples = _timed(op.VAD, lambda: engines.vad.push(frame), clock)
-    engines.vad.reset()
-    asked = engines.smart_turn
-    if asked is not None:
-        samples += _on(
-            engines.workers.smart_turn, lambda: _timed(op.SMART_TURN, lambda: asked.probability(sound), clock)
-        )
-    return samples
-
-
-def _timed(operation: str, once: Callable[[], object], clock: Clock) -> list[Sample]:
-    """The first call warms up."""
-
-    def seconds() -> Iterable[float]:
-        while True:
-            start_ns = clock.now_ns()
-            once()
-            yield (clock.now_ns() - start_ns) / NS_PER_S
-
-    return [Sample(operation=operation, duration_s=s) for s in islice(seconds(), 1, 1 + _LISTENING)]
+    return prefills, on_worker(engines.workers.llm, lambda: measure_decode(engines.llm, Budget(clock, _DECODE_S)))
 
 
 def _ceilings(settings: Settings, book: WorkBook, prefills: Sequence[Sample], clock: Clock) -> Iterable[Rates]:

@@ -14,13 +14,11 @@ from profiling.trace.clock import NS_PER_S
 
 def measure_asr(engine: AsrEngine, sounds: Sequence[NDArray[np.float32]], budget: Budget) -> Iterator[Sample]:
     """`sounds` (float32, 16 kHz) one after another, again and again while there is time; the first one whole."""
-    heard = 0
-    while heard == 0 or not budget.spent:
+    for heard in budget.rounds():
         for transcript in _heard(engine, sounds[heard % len(sounds)]):
             yield _sample(transcript)
             if heard and budget.spent:
                 return
-        heard += 1
 
 
 def _heard(engine: AsrEngine, sound: NDArray[np.float32]) -> Iterator[Transcript]:

@@ -12,7 +12,6 @@ from profiling.trace.clock import NS_PER_S
 _LENGTHS = (16, 256, 64, 128, 32, 192)  # tokens, in an order in which a machine that slows down tilts no line
 _DEPTHS = (32, 1024, 256, 512)
 _TOKENS = 12  # at each depth
-_LEAST_ROUNDS = 1
 
 
 def measure_prefill(engine: LlmEngine, budget: Budget) -> Iterator[Sample]:
@@ -20,39 +19,28 @@ def measure_prefill(engine: LlmEngine, budget: Budget) -> Iterator[Sample]:
     lengths = _fitting(engine, _LENGTHS)
     prefill(engine, 1, 0)
     shared = prefill(engine, 1, 1).cached_tokens or 0  # every prompt begins with them
-    number, rounds = 1, 0
-    while rounds < _LEAST_ROUNDS or not budget.spent:
-        for tokens in lengths:
-            if rounds >= _LEAST_ROUNDS and budget.spent:
-                return
-            number += 1
-            done = prefill(engine, tokens + shared, number)
-            if done.evaluated_tokens:
-                yield Sample(
-                    operation=op.PREFILL,
-                    duration_s=(done.end_ns - done.start_ns) / NS_PER_S,
-                    units={op.TOKENS: float(done.evaluated_tokens)},
-                )
-        rounds += 1
+    for number, (_, tokens) in enumerate(budget.interleaved(lengths), start=2):
+        done = prefill(engine, tokens + shared, number)
+        if done.evaluated_tokens:
+            yield Sample(
+                operation=op.PREFILL,
+                duration_s=(done.end_ns - done.start_ns) / NS_PER_S,
+                units={op.TOKENS: float(done.evaluated_tokens)},
+            )
 
 
 def measure_decode(engine: LlmEngine, budget: Budget) -> Iterator[Sample]:
     """Tokens after the first, which is only chosen: each of these evaluates the one before it."""
-    rounds = 0
-    while rounds < _LEAST_ROUNDS or not budget.spent:
-        for depth in _fitting(engine, _DEPTHS):
-            if rounds >= _LEAST_ROUNDS and budget.spent:
-                return
-            for item in engine.generate(
-                prompt(engine, depth, rounds), thinking_tokens=0, max_tokens=_TOKENS + 1, should_stop=lambda: False
-            ):
-                if isinstance(item, Token) and item.weight_bytes:
-                    yield Sample(
-                        operation=op.TOKEN,
-                        duration_s=(item.end_ns - item.start_ns) / NS_PER_S,
-                        units={op.KV_BYTES: float(item.kv_bytes or 0)},
-                    )
-        rounds += 1
+    for number, depth in budget.interleaved(_fitting(engine, _DEPTHS)):
+        for item in engine.generate(
+            prompt(engine, depth, number), thinking_tokens=0, max_tokens=_TOKENS + 1, should_stop=lambda: False
+        ):
+            if isinstance(item, Token) and item.weight_bytes:
+                yield Sample(
+                    operation=op.TOKEN,
+                    duration_s=(item.end_ns - item.start_ns) / NS_PER_S,
+                    units={op.KV_BYTES: float(item.kv_bytes or 0)},
+                )
 
 
 def _fitting(engine: LlmEngine, lengths: Sequence[int]) -> list[int]:

@@ -22,13 +22,8 @@ _CHECKS = ("It is a quarter past nine.", "The museum closes at six, but the gard
 
 def measure_tts(engine: TtsEngine, budget: Budget) -> Iterator[Sample | FirstAudio]:
     """All phrases once, and over again while there is time."""
-    rounds = 0
-    while rounds == 0 or not budget.spent:
-        for number, text in enumerate((*_PHRASES[:3], _CHECKS[0], *_PHRASES[3:], _CHECKS[1])):
-            if rounds and budget.spent:
-                return
-            yield from _said(engine, text, checks=number in (3, 7))
-        rounds += 1
+    for _, text in budget.interleaved((*_PHRASES[:3], _CHECKS[0], *_PHRASES[3:], _CHECKS[1])):
+        yield from _said(engine, text, checks=text in _CHECKS)
 
 
 def _said(engine: TtsEngine, text: str, checks: bool) -> Iterator[Sample | FirstAudio]:

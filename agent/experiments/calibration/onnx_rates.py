@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.experiments.work.names import ONNX_FLOAT32, ONNX_INT8
+from agent.experiments.workload.names import ONNX_FLOAT32, ONNX_INT8
 from agent.onnx import open_session
 from agent.quiet import quiet
 from agent.temporary import temporary_folder

@@ -5,12 +5,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent import devices
 from agent.experiments.full_size.effort import Effort
-from agent.experiments.full_size.settings import Placed
+from agent.experiments.full_size.settings import Placed, load_llama
 from agent.experiments.prompts import prefill
-from agent.experiments.work.names import LLAMA_READ, Q4_0
-from agent.experiments.work.weights import of_gguf
+from agent.experiments.workload.names import LLAMA_READ, Q4_0
+from agent.experiments.workload.weights import of_gguf
 from agent.llm.gguf_header import GgufHeader
 from profiling.machine import Ceiling, matmul_rate, read_bandwidth
 from profiling.roofline import READ
@@ -59,23 +58,13 @@ class Ceilings:
         )
 
     def _q4_0(self, device: str) -> Ceiling:
-        from agent.llm.llama import LlamaEngine
-
         if self.llama_file is None:
             raise ValueError("there is no file to measure llama.cpp's arithmetic with")
         tensors = of_gguf(GgufHeader(self.llama_file))
         matrices = [w for w in tensors if len(w.shape) > 1 and w.name != "token_embd.weight"]
         flops_of_token = 2 * sum(weight.elements for weight in matrices)
         placed = Placed(device, self.threads)
-        engine = LlamaEngine(
-            self.llama_file,
-            clock=self.clock,
-            threads=self.threads,
-            prefill_threads=self.threads,
-            batch_tokens=placed.batch_tokens,
-            gpu_layers=placed.gpu_layers,
-            main_gpu=devices.number(device),
-        )
+        engine = load_llama(self.llama_file, placed, self.clock)
         numbers = range(1 + self.effort.ceiling_repetitions)  # the first warms up
         with closing(engine):
             prefills = [prefill(engine, placed.batch_tokens, number) for number in numbers]

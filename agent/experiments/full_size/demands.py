@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.experiments.work.laws import LlmLaw
+from agent.experiments.workload.laws import LlmLaw
 from profiling.roofline import Term
 from profiling.workload import Work
 

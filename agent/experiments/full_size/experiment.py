@@ -23,7 +23,7 @@ from agent.experiments.full_size.samples import Row, Sample, rows
 from agent.experiments.full_size.settings import Placed, pipeline_settings
 from agent.experiments.full_size.shapes import FULL_SIZE, Shapes
 from agent.experiments.full_size.small_models import there_and_back
-from agent.experiments.work.names import FLOAT32, LLAMA_READ, Q4_0
+from agent.experiments.workload.names import FLOAT32, LLAMA_READ, Q4_0
 from agent.scenario import load_scenario
 from profiling.environment import BIG_LIBRARIES, LIBRARIES, Machine, versions_of
 from profiling.machine import Ceiling
@@ -116,10 +116,9 @@ class Experiment:
         room.require_memory(self._phases, self._sizes_bytes, self._plan.device)
 
     def run(self, tell: Tell) -> Report:
-        """`tell` is called with what is being done. Raises TurnscopeError when there is no room for it; a phase for
-        which others have taken the room meanwhile is passed over."""
+        """What `require_room` lets pass. `tell` is called with what is being done; a phase for which others have taken
+        the room meanwhile is passed over."""
         began_ns = self._plan.clock.now_ns()
-        self.require_room()
         sizes_bytes = self._sizes_bytes
         made = {name: self._made(name, those, tell) for name, those in self._recipes.items()}
         files = {name: those[0].folder for name, those in made.items()}
@@ -188,7 +187,7 @@ class Experiment:
     ) -> tuple[list[Row], Path]:
         from agent.experiments.full_size.turn import play_turn
         from agent.experiments.full_size.turn_samples import TurnLaw
-        from agent.experiments.work import laws
+        from agent.experiments.workload import laws
 
         plan, asr, llm = self._plan, model_path(ASR, files[ASR]), model_path(LLM, files[LLM])
         settings = pipeline_settings(asr, llm, files[TTS], self._placed, self._llm_placed, plan.effort)

@@ -14,7 +14,7 @@ from agent.experiments.full_size.demands import of_pass
 from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.samples import SUM, Sample
 from agent.experiments.full_size.settings import Placed
-from agent.experiments.work.laws import AsrLaw
+from agent.experiments.workload.laws import AsrLaw
 from profiling.trace.clock import Clock, seconds
 
 ENGINE = "asr"

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from agent import devices
 from agent.experiments.full_size.demands import TokenDemands, of_prefill
 from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.samples import Sample
-from agent.experiments.full_size.settings import Placed
+from agent.experiments.full_size.settings import Placed, load_llama
 from agent.experiments.prompts import prefill, prompt
-from agent.experiments.work.laws import LlmLaw
+from agent.experiments.workload.laws import LlmLaw
 from agent.llm.llama import LlamaEngine
 from agent.llm.protocol import Prefill, Token
 from profiling.trace.clock import Clock, seconds
@@ -21,15 +20,7 @@ ENGINE = "llm"
 
 def measure_llm(path: Path, placed: Placed, effort: Effort, clock: Clock, tell: Callable[[str], None]) -> list[Sample]:
     tell("loading the language model")
-    engine = LlamaEngine(
-        path,
-        clock=clock,
-        threads=placed.threads,
-        prefill_threads=placed.threads,
-        batch_tokens=placed.batch_tokens,
-        gpu_layers=placed.gpu_layers,
-        main_gpu=devices.number(placed.device),
-    )
+    engine = load_llama(path, placed, clock)
     law = LlmLaw(path, placed.batch_tokens)
     with closing(engine):
         tell("language model: warming up")

@@ -15,7 +15,7 @@ from agent.experiments.full_size.effort import Effort
 from agent.experiments.full_size.samples import INTERCEPT_AND_PATCH, PATCH_LOOP, SUM, Sample
 from agent.experiments.full_size.settings import Placed
 from agent.experiments.full_size.words import phrase
-from agent.experiments.work.laws import TtsLaw
+from agent.experiments.workload.laws import TtsLaw
 from agent.tts.protocol import Patch, Setup
 from agent.tts.voxcpm import VoxCpmEngine
 from agent.tts.voxcpm_checkpoint import load

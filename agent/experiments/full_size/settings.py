@@ -2,11 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent import devices
 from agent.experiments.full_size.effort import Effort
 from agent.llm.context import BATCH_TOKENS_ON_CPU, BATCH_TOKENS_ON_GPU
 from agent.settings import Settings, load
+from profiling.trace.clock import Clock
+
+if TYPE_CHECKING:
+    from agent.llm.llama import LlamaEngine
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,21 @@ class Placed:
     @property
     def gpu_layers(self) -> int | None:
         return 0 if self.device == devices.CPU else None
+
+
+def load_llama(path: Path, placed: Placed, clock: Clock) -> "LlamaEngine":
+    """On the calling thread, cold."""
+    from agent.llm.llama import LlamaEngine
+
+    return LlamaEngine(
+        path,
+        clock=clock,
+        threads=placed.threads,
+        prefill_threads=placed.threads,
+        batch_tokens=placed.batch_tokens,
+        gpu_layers=placed.gpu_layers,
+        main_gpu=devices.number(placed.device),
+    )
 
 
 def pipeline_settings(asr: Path, llm: Path, tts: Path, placed: Placed, llm_placed: Placed, effort: Effort) -> Settings:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
+from statistics import median
 
 from agent.audio.pace import precise_loop
 from agent.audio.stereo_writer import StereoWriter
@@ -15,18 +14,17 @@ from agent.cli.session import ConversationRecording, Session
 from agent.engines import Engines
 from agent.errors import TurnscopeError
 from agent.events import Event, TurnEnded
+from agent.experiments.calibration.measure_listening import measure_listening
 from agent.experiments.full_size.memory import give_back
 from agent.loading import load_engines
 from agent.replay import ScenarioStarted, replay
 from agent.scenario import Scenario, load_scenario
 from agent.settings import Settings, recorded
+from profiling import operations as op
 from profiling.environment import BIG_LIBRARIES, LIBRARIES
 from profiling.run import RunWriter
-from profiling.trace.clock import Clock, seconds
+from profiling.trace.clock import Clock
 from profiling.trace.timeline import Turn
-
-_VAD_FRAME = 512  # samples
-_ALONE = 5  # repetitions
 
 
 @dataclass(frozen=True)
@@ -101,18 +99,6 @@ def _answered(ended: list[TurnEnded], alone: Alone, run_folder: Path) -> Played:
 
 
 def _measured_alone(engines: Engines, scenario: Scenario, clock: Clock) -> Alone:
-    sound = scenario.utterances[0].recording.samples
-    frame = sound[:_VAD_FRAME]
-    vad_s = _median_s(clock, lambda: engines.vad.push(frame))
-    engines.vad.reset()
-    asked = engines.smart_turn
-    return Alone(vad_s, 0.0 if asked is None else _median_s(clock, lambda: asked.probability(sound)))
-
-
-def _median_s(clock: Clock, once: Callable[[], object]) -> float:
-    times: list[float] = []
-    for _ in range(1 + _ALONE):
-        start_ns = clock.now_ns()
-        once()
-        times.append(seconds(clock.now_ns() - start_ns))
-    return float(np.median(times[1:]))
+    found = measure_listening(engines, scenario.utterances[0].recording.samples, clock)
+    times_s = {name: [one.duration_s for one in found if one.operation == name] for name in (op.VAD, op.SMART_TURN)}
+    return Alone(median(times_s[op.VAD]), median(times_s[op.SMART_TURN] or [0.0]))

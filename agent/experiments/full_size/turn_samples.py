@@ -6,7 +6,7 @@ from dataclasses import replace
 from agent.experiments.full_size.demands import Demand, TokenDemands, of_pass, of_patch, of_prefill, of_setup
 from agent.experiments.full_size.samples import FIXED, OURS, PATCH_LOOP, SUM, WAIT, Sample
 from agent.experiments.full_size.turn import Alone
-from agent.experiments.work.laws import AsrLaw, LlmLaw, TtsLaw
+from agent.experiments.workload.laws import AsrLaw, LlmLaw, TtsLaw
 from agent.settings import Settings
 from profiling.critical_path import CriticalPath, critical_path
 from profiling.roofline import Term
@@ -147,9 +147,10 @@ class TurnLaw:
             yield Sample(ENGINE, steps[0].stage, part, (measured_s,), those, demands=asked)
 
     def _hangover_s(self, turn: Turn) -> float:
-        endpoint = self._settings.endpoint
-        kind = turn.groups.get((v.ENDPOINT, None), {}).get(v.ENDPOINT_KIND)
-        return endpoint.max_hangover_s if kind == "max_hangover" else endpoint.effective_hangover_s
+        """The silence that was chosen to end the turn."""
+        waits = [step for step in turn.steps if step.stage is Stage.ENDPOINT_WAIT]
+        chosen_s = waits[-1].attributes.get(v.ENDPOINT_WAIT_S) if waits else None
+        return chosen_s if isinstance(chosen_s, float) else self._settings.endpoint.effective_hangover_s
 
 
 def _busy_ns(step: Step) -> int:

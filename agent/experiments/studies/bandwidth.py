@@ -57,17 +57,17 @@ def _measured(clock: Clock, widths: Sequence[int], budget: Budget) -> Iterator[P
     kinds = [*((width, 1) for width in widths), *((_BATCHED, rows) for rows in _BATCHES)]
     operands = {kind: random.standard_normal((kind[0], kind[1]), np.float32) for kind in kinds}
     results = {kind: np.empty(kind, np.float32) for kind in kinds}
+
+    def shuffled(_: int, items: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        return (items[int(at)] for at in random.permutation(len(items)))
+
     with openblas.using_threads(1):
-        for number in range(_MOST_ROUNDS):
-            for at in random.permutation(len(kinds)):
-                if number >= _LEAST_ROUNDS and budget.spent:
-                    return
-                width, rows = kinds[int(at)]
-                arrays = matrices[width], operands[width, rows], results[width, rows]
-                _multiply(*arrays)
-                start_ns = clock.now_ns()
-                _multiply(*arrays)
-                yield Product(_bytes(width), rows, seconds(max(1, clock.now_ns() - start_ns)))
+        for _, (width, rows) in budget.interleaved(kinds, least=_LEAST_ROUNDS, most=_MOST_ROUNDS, order=shuffled):
+            arrays = matrices[width], operands[width, rows], results[width, rows]
+            _multiply(*arrays)
+            start_ns = clock.now_ns()
+            _multiply(*arrays)
+            yield Product(_bytes(width), rows, seconds(max(1, clock.now_ns() - start_ns)))
 
 
 def _multiply(matrix: NDArray[np.float32], operand: NDArray[np.float32], result: NDArray[np.float32]) -> None:

@@ -10,12 +10,13 @@ from statistics import median
 import numpy as np
 
 from agent import devices
-from agent.experiments.calibration.budget import Budget
-from agent.experiments.studies.llm_file import decode_threads, prober, read_rates, require_file, shown_name
+from agent.experiments.calibration.budget import Budget, to_and_fro
+from agent.experiments.studies.llm_file import prober, read_rates, require_file, shown_name
+from agent.experiments.studies.opened import opened_model, opened_streams
 from agent.experiments.studies.streams import Streams, most_streams
 from agent.experiments.studies.study import Bench
-from agent.experiments.work.book import LLM
-from agent.experiments.work.laws import LlmLaw
+from agent.experiments.workload.book import LLM
+from agent.experiments.workload.laws import LlmLaw
 from agent.llm.gguf import GgufModel
 from profiling.machine.caches import free_memory_bytes
 from profiling.machine.probe import Prober
@@ -35,10 +36,9 @@ _NOTE = "All replies are at their beginning, where the KV cache is nearly empty;
 
 
 def run(bench: Bench) -> Finding:
-    path, llm = require_file(bench.settings), bench.settings.llm
+    path = require_file(bench.settings)
     bench.tell("loading the language model")
-    model = GgufModel(path, gpu_layers=llm.gpu_layers, main_gpu=devices.number(bench.settings.device))
-    with closing(model):
+    with closing(opened_model(bench, path)) as model:
         return _study(bench, path, model)
 
 
@@ -92,11 +92,9 @@ class _Measuring:
                 self.flops_per_s.append(self.prompt_flops / seconds(self.clock.now_ns() - start_ns))
 
     def rounds(self, streams: Streams, counts: Sequence[int], budget: Budget) -> None:
-        for number in range(_MOST_ROUNDS):
-            if number >= _LEAST_ROUNDS and budget.spent:
-                return
+        for number in budget.rounds(least=_LEAST_ROUNDS, most=_MOST_ROUNDS):
             self.look(streams)
-            for count in counts if number % 2 == 0 else reversed(counts):
+            for count in to_and_fro(number, counts):
                 self._steps(streams, count)
 
     def _steps(self, streams: Streams, count: int) -> None:
@@ -109,15 +107,7 @@ class _Measuring:
 
 
 def _opened(bench: Bench, model: GgufModel, count: int) -> Streams:
-    wanted = bench.settings.llm.flash_attention
-    return Streams(
-        model,
-        count,
-        _STREAM_TOKENS,
-        threads=decode_threads(bench),
-        prompt_tokens=_PROMPT_TOKENS,
-        flash_attention=model.gpu_layers != 0 if wanted is None else wanted,
-    )
+    return opened_streams(bench, model, count, _STREAM_TOKENS, prompt_tokens=_PROMPT_TOKENS)
 
 
 def _doubled(least: float) -> list[int]:

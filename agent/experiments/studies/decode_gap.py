@@ -8,14 +8,14 @@ from typing import cast
 
 from agent.engine_choice import choose
 from agent.errors import TurnscopeError
-from agent.experiments.calibration.budget import Budget
+from agent.experiments.calibration.budget import Budget, to_and_fro
 from agent.experiments.calibration.measure_llm import measure_decode
 from agent.experiments.studies.copies import Copy, copies_of, fits, write
 from agent.experiments.studies.llm_file import prober, read_rates, require_file, shown_name
 from agent.experiments.studies.nodes import node_times
 from agent.experiments.studies.study import Bench
-from agent.experiments.work.laws import LlmLaw
-from agent.experiments.work.weights import of_gguf
+from agent.experiments.workload.laws import LlmLaw
+from agent.experiments.workload.weights import of_gguf
 from agent.llm.gguf_header import GgufHeader
 from agent.llm.llama import LlamaEngine
 from agent.loading import load_llm
@@ -46,12 +46,9 @@ def run(bench: Bench) -> Finding:
         own = _Visited(own_format, path, context)
         files = [own, *(_Visited(copy.name, at, _SHALLOW_TOKENS) for copy, at in copies.items())]
         budget = Budget(bench.clock, bench.budget_s)
-        for number in range(_MOST_ROUNDS):
-            for file in files if number % 2 == 0 else reversed(files):
-                if number and budget.spent:
-                    break
-                bench.tell(f"tokens of {file.name}, round {number + 1}")
-                file.visit(bench, probe)
+        for number, file in budget.interleaved(files, most=_MOST_ROUNDS, order=to_and_fro):
+            bench.tell(f"tokens of {file.name}, round {number + 1}")
+            file.visit(bench, probe)
         silent = [file.name for file in files if not file.samples]
         if own.name in silent:
             raise TurnscopeError(f"{path.name} wrote no tokens whose bytes are known: study another model.")

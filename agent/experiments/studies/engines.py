@@ -2,15 +2,15 @@
 first; each prompt is new to both caches."""
 
 from collections.abc import Iterator, Mapping
-from itertools import count, pairwise
+from itertools import pairwise
 
 from agent.errors import TurnscopeError
-from agent.experiments.calibration.budget import Budget
+from agent.experiments.calibration.budget import Budget, to_and_fro
 from agent.experiments.prompts import prompt
 from agent.experiments.studies.llm_file import require_file, shown_name
 from agent.experiments.studies.served import served
 from agent.experiments.studies.study import Bench
-from agent.experiments.work.book import LLM, PREFILL
+from agent.experiments.workload.book import LLM, PREFILL
 from agent.llm.context import BATCH_TOKENS_ON_CPU, BATCH_TOKENS_ON_GPU
 from agent.llm.gguf import ALL_LAYERS
 from agent.llm.http import HttpLlmEngine
@@ -60,16 +60,11 @@ def _server_settings(bench: Bench) -> Mapping[str, object]:
 
 
 def _asked(local: LlmEngine, remote: LlmEngine, budget: Budget) -> Iterator[Request]:
-    pairs = count()
-    for number in range(_MOST_ROUNDS):
-        for length in _LENGTHS:
-            if number >= _LEAST_ROUNDS and budget.spent:
-                return
-            pair = next(pairs)
-            messages = prompt(local, length, pair + 1)
-            both = [(LOCAL, local), (SERVED, remote)]
-            for name, engine in both if pair % 2 == 0 else reversed(both):
-                yield _ask(name, engine, messages, pair, length)
+    lengths = budget.interleaved(_LENGTHS, least=_LEAST_ROUNDS, most=_MOST_ROUNDS)
+    for pair, (_, length) in enumerate(lengths):
+        messages = prompt(local, length, pair + 1)
+        for name, engine in to_and_fro(pair, [(LOCAL, local), (SERVED, remote)]):
+            yield _ask(name, engine, messages, pair, length)
 
 
 def _ask(name: str, engine: LlmEngine, messages: list[Message], pair: int, length: int) -> Request:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent import models
 from agent.asr.nemotron_choices import CHUNKS_MS, right_context
 from agent.asr.protocol import AsrEngine, Transcript
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.engine_choice import choose
 from agent.experiments.calibration.budget import Budget
 from agent.experiments.studies.study import Bench
+from agent.models.chosen import asr_model
 from agent.scenario import load_scenario
 from profiling.studies.finalisation import Ending, finalisation_finding
 from profiling.studies.finding import Finding
@@ -71,13 +71,12 @@ def run(bench: Bench) -> Finding:
 
 def measure(cadences: Sequence[Cadence], spoken: Sequence[Speech], budget: Budget) -> Iterator[Ending]:
     """Every cadence at every phase of a group, then the next group while there is time; the utterances in turn."""
-    groups = number = 0
-    while groups == 0 or not budget.spent:
-        for phase in _PHASES[groups % len(_PHASES)]:
+    number = 0
+    for group in budget.rounds():
+        for phase in _PHASES[group % len(_PHASES)]:
             for cadence in cadences:
                 yield ending(cadence, spoken[number % len(spoken)], phase)
             number += 1
-        groups += 1
 
 
 def ending(cadence: Cadence, speech: Speech, phase: float) -> Ending:
@@ -145,7 +144,7 @@ def _nemotron(bench: Bench) -> list[Cadence]:
 
     asr, path = bench.settings.asr, choose(bench.settings).asr_path
     bench.tell("loading the recogniser")
-    library: Any = load(path or models.locate(str(asr.model)) / "model.nemo", bench.settings.device)
+    library: Any = load(asr_model(bench.settings), bench.settings.device)
     ahead = {context[1] for context in library.encoder.att_context_size_all if context[0] > 0}
     engines = {
         chunk_ms: NemotronEngine(

@@ -1,17 +1,15 @@
 """First audio of phrases that no law was fitted to, between those that one is."""
 
-import json
-
-from agent import models
 from agent.engine_choice import choose
 from agent.errors import TurnscopeError
 from agent.experiments.calibration.budget import Budget
 from agent.experiments.calibration.measure_tts import measure_tts
-from agent.experiments.full_size.shapes import FULL_SIZE
 from agent.experiments.studies.streaming import Ending, first_audio
 from agent.experiments.studies.study import Bench
 from agent.tts.protocol import TtsEngine
 from profiling.calibration import FirstAudio
+from profiling.evidence import Evidence
+from profiling.run_evidence import RunEvidence
 from profiling.studies.finding import Finding
 from profiling.studies.first_audio import first_audio_finding
 
@@ -33,8 +31,9 @@ def run(bench: Bench) -> Finding:
     bench.tell("phrases to predict from, and phrases to predict")
     phrases = measure(tts, Budget(bench.clock, bench.budget_s), Budget(bench.clock, 0))
     unit = "phoneme" if choose(bench.settings).tts == "piper" else "text token"
+    full_size = RunEvidence(Evidence(bench.book, None, {})).is_full_size_voxcpm2
     try:
-        return first_audio_finding(tts.model, unit, phrases, full_size_voxcpm2=_is_full_size_voxcpm2(bench))
+        return first_audio_finding(tts.model, unit, phrases, full_size_voxcpm2=full_size)
     except ValueError as error:
         raise TurnscopeError(f"The first audio of {tts.model} cannot be predicted. {error}") from None
 
@@ -43,19 +42,7 @@ def measure(engine: TtsEngine, budget: Budget, spent: Budget) -> list[FirstAudio
     """In turn all phrases of the calibration, which has some to check by, and the new ones, which only check; again and
     again while there is time, at least twice. `spent` makes one round of a calibration."""
     found: list[FirstAudio] = []
-    rounds = 0
-    while rounds < _LEAST_ROUNDS or not budget.spent:
+    for _ in budget.rounds(least=_LEAST_ROUNDS):
         found += [one for one in measure_tts(engine, spent) if isinstance(one, FirstAudio)]
         found += [first_audio(engine, text) for text in _NEW]
-        rounds += 1
     return found
-
-
-def _is_full_size_voxcpm2(bench: Bench) -> bool:
-    """By the sizes in the checkpoint's configuration, so that one with random weights is one, too."""
-    choice, full = choose(bench.settings), FULL_SIZE.tts
-    if choice.tts != "voxcpm":
-        return False
-    folder = choice.tts_path or models.locate(str(bench.settings.tts.model))
-    lm = json.loads((folder / "config.json").read_text(encoding="utf-8"))["lm_config"]
-    return (lm["hidden_size"], lm["num_hidden_layers"]) == (full.width, full.layers)

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from agent import devices, models
+from agent import devices
 from agent.engine_choice import choose
 from agent.errors import TurnscopeError
 from agent.experiments.studies.study import Bench
-from agent.experiments.work.book import LLM
+from agent.experiments.workload.book import LLM
+from agent.models.chosen import llm_file
 from agent.settings import Settings
 from profiling.machine.probe import Prober, ProbeReading
 from profiling.roofline import READ
@@ -14,13 +15,12 @@ from profiling.roofline import READ
 
 def require_file(settings: Settings) -> Path:
     """Raises TurnscopeError where the model is a server's."""
-    choice = choose(settings)
-    if choice.llm == "http":
+    if choose(settings).llm == "http":
         raise TurnscopeError(
             f"This study opens the model's file, and {settings.llm.model} is a server: give a model's name or the path "
             "of a GGUF file with --llm."
         )
-    return choice.llm_path or models.locate(str(settings.llm.model)) / "model.gguf"
+    return llm_file(settings)
 
 
 def shown_name(settings: Settings) -> str:

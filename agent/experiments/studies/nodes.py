@@ -8,11 +8,9 @@ from pathlib import Path
 import llama_cpp as lib
 from llama_cpp import _ggml
 
-from agent import devices
-from agent.experiments.studies.llm_file import decode_threads
+from agent.experiments.studies.opened import opened_model, opened_streams
 from agent.experiments.studies.streams import Streams
 from agent.experiments.studies.study import Bench
-from agent.llm.gguf import GgufModel
 from profiling.studies.node_times import ATTENTION, OTHER, WEIGHTS, NodeTimes, kind_of
 from profiling.trace.clock import NS_PER_S, Clock, seconds
 
@@ -44,22 +42,13 @@ class Observer:
 
 def node_times(bench: Bench, path: Path, depth: int) -> NodeTimes:
     """Tokens with `depth` tokens before them, observed and not in turn."""
-    llm = bench.settings.llm
-    model = GgufModel(path, gpu_layers=llm.gpu_layers, main_gpu=devices.number(bench.settings.device))
+    model = opened_model(bench, path)
     observer = Observer(bench.clock)
     tokens = [number % model.vocab_tokens for number in range(depth)]
-    flash = model.gpu_layers != 0 if llm.flash_attention is None else llm.flash_attention
 
     def opened(watched: Observer | None) -> Streams:
-        return Streams(
-            model,
-            1,
-            depth + (1 + _STEPS) * _ROUNDS,
-            threads=decode_threads(bench),
-            prompt_tokens=depth,
-            flash_attention=flash,
-            callback=watched.callback if watched else None,
-        )
+        callback = watched.callback if watched else None
+        return opened_streams(bench, model, 1, depth + (1 + _STEPS) * _ROUNDS, prompt_tokens=depth, callback=callback)
 
     with closing(model), closing(opened(None)) as plain, closing(opened(observer)) as timed:
         plain.prompt(tokens)

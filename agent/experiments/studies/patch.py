@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from itertools import islice
 
-from agent import models
 from agent.engine_choice import choose
 from agent.errors import TurnscopeError
 from agent.experiments.calibration.budget import Budget
 from agent.experiments.studies.study import Bench
+from agent.models.chosen import tts_folder
 from agent.tts.piper import FRAME_SAMPLES, PiperEngine
 from agent.tts.protocol import Patch, TtsEngine
 from profiling import operations as op
@@ -47,17 +47,12 @@ def measure(engines: Mapping[str, TtsEngine], budget: Budget, most: int | None) 
     most so many. One phrase by each in turn, again and again while there is time, at least twice."""
     first: list[Sample] = []
     inner: dict[str, list[tuple[Sample, ...]]] = {name: [] for name in engines}
-    rounds = 0
-    while rounds < _LEAST_ROUNDS or not budget.spent:
-        for name, engine in engines.items():
-            if rounds >= _LEAST_ROUNDS and budget.spent:
-                break
-            items = islice(engine.synthesise(_TEXTS[rounds % len(_TEXTS)], lambda: False), 1 + most if most else None)
-            patches = [item for item in items if isinstance(item, Patch)]
-            if name == next(iter(engines)):
-                first += [_sample(op.FIRST_PATCH, patch, engine) for patch in patches[:1]]
-            inner[name].append(tuple(_sample(op.PATCH, patch, engine) for patch in patches[1:-1]))
-        rounds += 1
+    for number, (name, engine) in budget.interleaved([*engines.items()], least=_LEAST_ROUNDS):
+        items = islice(engine.synthesise(_TEXTS[number % len(_TEXTS)], lambda: False), 1 + most if most else None)
+        patches = [item for item in items if isinstance(item, Patch)]
+        if name == next(iter(engines)):
+            first += [_sample(op.FIRST_PATCH, patch, engine) for patch in patches[:1]]
+        inner[name].append(tuple(_sample(op.PATCH, patch, engine) for patch in patches[1:-1]))
     return first, [Setting(name, tuple(phrases)) for name, phrases in inner.items()]
 
 
@@ -78,7 +73,7 @@ def _voxcpm(bench: Bench) -> dict[str, TtsEngine]:
 
     tts, path = bench.settings.tts, choose(bench.settings).tts_path
     bench.tell("loading the voice")
-    library = load(path or models.locate(str(tts.model)), bench.settings.device, compiled=tts.compiled)
+    library = load(tts_folder(bench.settings), bench.settings.device, compiled=tts.compiled)
     return {
         f"{steps} diffusion steps": VoxCpmEngine(
             library,
@@ -103,7 +98,7 @@ def _piper(bench: Bench) -> dict[str, TtsEngine]:
     bench.tell("loading the voice")
     return {
         f"{frames} frames": PiperEngine(
-            models.locate(name),
+            tts_folder(bench.settings),
             name=name,
             threads=tts.threads,
             clock=bench.clock,

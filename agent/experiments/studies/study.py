@@ -8,7 +8,7 @@ from typing import Protocol, cast
 
 from agent.asr.protocol import AsrEngine
 from agent.engine_choice import choose
-from agent.experiments.work.book import work_book
+from agent.experiments.workload.book import work_book
 from agent.llm.protocol import LlmEngine
 from agent.loading import load_asr, load_llm, load_tts
 from agent.settings import Settings

@@ -1,5 +1,6 @@
 """Stored calibrations: found again for what they were measured with, and for nothing else."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ def test_a_damaged_one_or_one_of_another_version_is_none(cache: Path) -> None:
     assert store.find(settings()) is None
     store.keep(settings(), calibration().model_copy(update={"format": 99}))
     assert store.find(settings()) is None
+
+
+def test_one_that_also_kept_its_settings_is_read() -> None:
+    path = store.keep(settings(), calibration())
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"settings": {"llm": {"threads": 2}}}))
+    assert store.find(settings()) == calibration()
 
 
 def test_what_cannot_be_kept_is_told(cache: Path) -> None:

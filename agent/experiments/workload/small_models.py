@@ -7,8 +7,8 @@ import numpy as np
 
 from agent.asr.moonshine_graphs import SILENCE_S, Decoder, Encoder
 from agent.asr.moonshine_sound import RATE_HZ, Frontend, Sound
-from agent.experiments.work.names import ONNX_FLOAT32, ONNX_INT8
-from agent.experiments.work.onnx_profile import GraphWork, count
+from agent.experiments.workload.names import ONNX_FLOAT32, ONNX_INT8
+from agent.experiments.workload.onnx_profile import GraphWork, count
 from agent.tts.piper import PiperEngine
 from agent.tts.protocol import Setup
 from profiling import operations as op

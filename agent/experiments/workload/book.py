@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from agent import models
 from agent.devices import CPU, numbered
 from agent.engine_choice import Choice, choose, places
-from agent.experiments.work import small_models
-from agent.experiments.work.kept import kept
+from agent.experiments.workload import small_models
+from agent.experiments.workload.kept import kept
 from agent.llm.gguf import usable_cores
+from agent.models.chosen import asr_model, llm_file, tts_folder
 from agent.settings import Settings
 from profiling import operations as op
 from profiling.calibration import ceiling_key
@@ -41,15 +41,15 @@ def work_book(settings: Settings) -> WorkBook:
 
 
 def _asr(settings: Settings, choice: Choice) -> dict[str, OperationWork]:
-    asr, name = settings.asr, str(settings.asr.model)
+    asr = settings.asr
     if choice.asr == "moonshine":
-        folder, chunk_s = models.locate(name), asr.chunk_ms / 1000
+        folder, chunk_s = asr_model(settings), asr.chunk_ms / 1000
         return kept(folder, {"chunk_s": chunk_s}, lambda: small_models.moonshine(folder, chunk_s))
     if asr.mode != "cache-aware":
         return {}
-    from agent.experiments.work.laws import AsrLaw
+    from agent.experiments.workload.laws import AsrLaw
 
-    law = AsrLaw(choice.asr_path or models.locate(name) / "model.nemo")
+    law = AsrLaw(asr_model(settings))
 
     def passes(units: Mapping[str, float]) -> Mapping[str, Term]:
         count = units[op.PASSES]
@@ -63,10 +63,9 @@ def _asr(settings: Settings, choice: Choice) -> dict[str, OperationWork]:
 def _llm(settings: Settings, choice: Choice) -> tuple[dict[str, OperationWork], ModelFigures | None]:
     if choice.llm != "llama":
         return {}, None
-    from agent.experiments.work.laws import LlmLaw
+    from agent.experiments.workload.laws import LlmLaw
 
-    path = choice.llm_path or models.locate(str(settings.llm.model)) / "model.gguf"
-    law = LlmLaw(path)
+    law = LlmLaw(llm_file(settings))
     if not law.weight_bytes:
         return {}, None
     prefill = _linear(lambda units: {"prefill": law.prefill(int(units[op.TOKENS]))}, (op.TOKENS,))
@@ -80,13 +79,12 @@ def _llm(settings: Settings, choice: Choice) -> tuple[dict[str, OperationWork], 
 
 
 def _tts(settings: Settings, choice: Choice) -> dict[str, OperationWork]:
-    name = str(settings.tts.model)
+    folder = tts_folder(settings)
     if choice.tts == "piper":
-        folder = models.locate(name)
         return kept(folder, {}, lambda: small_models.piper(folder))
-    from agent.experiments.work.laws import TtsLaw
+    from agent.experiments.workload.laws import TtsLaw
 
-    law = TtsLaw(choice.tts_path or models.locate(name))
+    law = TtsLaw(folder)
     steps = Linear(constant=1, per={op.FORWARDS: 1})  # the forwards, and what is around them
 
     def patch(first: bool) -> OperationWork:

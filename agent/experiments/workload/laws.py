@@ -6,8 +6,8 @@ from math import prod
 from pathlib import Path
 
 from agent.asr.nemotron_choices import FRAME_MS
-from agent.experiments.work import weights
-from agent.experiments.work.names import FLOAT32, LLAMA_READ
+from agent.experiments.workload import weights
+from agent.experiments.workload.names import FLOAT32, LLAMA_READ
 from agent.llm.bytes_read import BytesRead
 from agent.llm.gguf_header import GgufHeader
 from profiling import workload
