@@ -4,7 +4,7 @@ A turn with an impossible step gives no latency to a median and no verdict on th
 engines count as ever.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,7 @@ from profiling import operations as op
 from profiling.interval import Interval
 from profiling.operation_table import Table
 from profiling.plausibility import Cause, Impossible, Surroundings, impossible_steps
-from profiling.readings import engine_of, readings
+from profiling.readings import Reading, engine_of, readings
 from profiling.trace.garbage import no_search_for_cycles
 from profiling.trace.timeline import Turn
 from profiling.work_book import WorkBook
@@ -80,5 +80,12 @@ def impossibilities(
 ) -> Impossibilities:
     """Of all turns of a run. `ceilings` by name, in bytes or operations per second."""
     with no_search_for_cycles():
-        found = (impossible_steps(readings(turn, book, ceilings), ceilings, surroundings) for turn in turns)
-        return Impossibilities({place: steps for place, steps in enumerate(found) if steps})
+        return impossible_among((readings(turn, book, ceilings) for turn in turns), ceilings, surroundings)
+
+
+def impossible_among(
+    read: Iterable[Sequence[Reading]], ceilings: Mapping[str, Interval], surroundings: Surroundings | None = None
+) -> Impossibilities:
+    """Of all turns of a run, from their readings."""
+    found = (impossible_steps(of_turn, ceilings, surroundings) for of_turn in read)
+    return Impossibilities({place: steps for place, steps in enumerate(found) if steps})

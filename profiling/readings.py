@@ -19,7 +19,7 @@ from profiling.work_book import WorkBook
 _LOOPS = {stage: operation for stage in Stage if (operation := operation_of(stage)) in IN_LOOPS}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """`count` operations of one kind, `step` of a turn, took `duration_s` together; `units` are means over them.
 

@@ -12,7 +12,7 @@ READ = "read"  # the ceiling of reading memory; others are named for the number 
 BANDWIDTH, COMPUTE = "bandwidth", "compute"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Term:
     """Work that is bound by one ceiling or the other: `rate` names that of its arithmetic, `read` that of reading."""
 

@@ -15,7 +15,7 @@ _NEIGHBOURS = re.compile(r"encoder\.layers\.\d+\.self_attn\.linear_(k|v|pos)\.we
 _UPSAMPLING = re.compile(r"decoder\.model\.\d+\.block\.1\.weight_v")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Work:
     """`bytes` to be read from memory and `flops` to be computed."""
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from profiling.trace.timeline import Attribute
 
 ShouldStop = Callable[[], bool]
+TAIL_S = 0.16  # silence after the last voiced sample that the recogniser is given
 
 
 @dataclass(frozen=True)

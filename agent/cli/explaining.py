@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.listening.recognition import TAIL_S
+from agent.asr.protocol import TAIL_S
 from profiling.clock_step import clock_stepped_s
 from profiling.plausibility import Surroundings
 from profiling.predictions.conditions import Conditions

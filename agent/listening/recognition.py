@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.asr.protocol import AsrEngine, Transcript
+from agent.asr.protocol import TAIL_S, AsrEngine, Transcript
 from agent.audio.sample_clock import CAPTURE_RATE_HZ
 from agent.listening.utterance import Filled, Utterance
 from agent.loops import loop_times
@@ -16,7 +16,6 @@ from profiling.trace.clock import seconds
 from profiling.trace.timeline import Attribute
 from profiling.trace.vocabulary import Stage
 
-TAIL_S = 0.16  # silence after the last voiced sample that the recogniser is given
 PAUSE_S = 0.1  # a silence longer than this gets no partial transcript from a model that encodes all of it anew
 
 

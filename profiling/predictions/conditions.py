@@ -7,6 +7,7 @@ from profiling.calibration import Calibration
 from profiling.interval import Interval
 from profiling.plausibility import Impossible, Surroundings, impossible
 from profiling.readings import Reading, readings
+from profiling.trace.garbage import no_search_for_cycles
 from profiling.trace.timeline import Turn
 from profiling.work_book import WorkBook
 
@@ -45,7 +46,8 @@ class Measured:
 
 
 def measure(turns: Iterable[Turn], conditions: Conditions) -> list[Measured]:
-    return [Measured(turn, readings(turn, conditions.book, conditions.ceilings)) for turn in turns]
+    with no_search_for_cycles():
+        return [Measured(turn, readings(turn, conditions.book, conditions.ceilings)) for turn in turns]
 
 
 def first_impossible(found: Iterable[Reading], conditions: Conditions) -> Impossible | None:

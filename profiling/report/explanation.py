@@ -11,10 +11,10 @@ from profiling.bottleneck import Attributor
 from profiling.elasticity import elasticities
 from profiling.evidence import Evidence
 from profiling.figures import Figures, figures
-from profiling.impossibilities import impossibilities
+from profiling.impossibilities import impossible_among
 from profiling.patch_loop import loop_verdicts
-from profiling.predictions.conditions import Conditions
-from profiling.predictions.table import predictions
+from profiling.predictions.conditions import Conditions, measure
+from profiling.predictions.table import table
 from profiling.report.predictions import print_predictions
 from profiling.report.style import glyphs_for
 from profiling.report.why import (
@@ -41,7 +41,11 @@ class Explanation:
 
     def __post_init__(self) -> None:
         known, of_run = self.evidence, self.conditions
-        self.impossible = impossibilities(self.turns, of_run.book, of_run.ceilings, of_run.surroundings)
+        measured = measure(self.turns, of_run)
+        read = (one.readings for one in measured)
+        self.impossible = impossible_among(read, of_run.ceilings, of_run.surroundings)
+        self._predictions = table(measured, of_run)
+        del measured  # of a long run, as much as all that follows
         self._run = Attributor(
             self.turns, known.work_book, known.ceilings, known.calibration, impossible=self.impossible
         )
@@ -75,4 +79,4 @@ class Explanation:
             print_elasticities(console, elasticities(self._run, self.turns))
             print_symptoms(console, symptoms(self.figures(), before))
             console.print()
-        print_predictions(console, predictions(self.turns, self.conditions))
+        print_predictions(console, self._predictions)

@@ -37,6 +37,8 @@ class Unjudged:
 
 def unjudged(turn: Turn, refused: Mapping[int, Impossible]) -> list[Unjudged]:
     """The stages of the engines that did the impossible: `refused` by the index of their step."""
+    if not refused:
+        return []
     engines = {engine_of(one.reading.operation) for one in refused.values()}
     causes = {turn.steps[step].stage: one.cause_name for step, one in refused.items()}
     seconds: dict[Stage, float] = {}

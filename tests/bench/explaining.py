@@ -18,6 +18,15 @@ from tests.bench.figure import Figure, load
 from tests.bench.long_run import write_run
 from tests.bench.long_run_evidence import calibration, probes, survey, work_book
 
+_COMMAND = """
+import runpy, sys
+from pathlib import Path
+try:
+    runpy.run_module("agent.cli", run_name="__main__")
+finally:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    print("\\n" + next(line for line in status.splitlines() if line.startswith("VmHWM")), file=sys.stderr)
+"""  # the kernel's ru_maxrss would count what this process took before it became that one
 STEPS_OF_A_TURN, TURNS, FEWER_TURNS = 1000, 1000, 250
 
 
@@ -48,11 +57,14 @@ def _explain(console: Console, parent: Path, turns: int) -> _Explained:
     keep_evidence(folder, work_book(), calibration(), survey())
     keep_probes(folder, probes())
     started_s = time.perf_counter()
-    command = [sys.executable, "-m", "agent.cli", "explain", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-c", _COMMAND, "explain", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    told = process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"explain ended with {process.returncode}")
+        raise RuntimeError(f"explain ended with {process.returncode}: {told}")
+    peak_kib = int(told.splitlines()[-1].split()[1])
     wall_s = time.perf_counter() - started_s
-    return _Explained(turns, wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
+    return _Explained(turns, wall_s, used.ru_utime + used.ru_stime, peak_kib * 1024 / 1e6)
