@@ -7,6 +7,7 @@ from agent.barge_in import Wish
 from agent.listening.utterance import Utterance
 from agent.speaking import Speaking
 from agent.thinking import Thinking
+from agent.watch import STOP_S
 from profiling.trace import vocabulary as v
 from profiling.trace.clock import seconds
 from profiling.trace.timeline import Turn
@@ -68,3 +69,11 @@ class Answer:
             self.thinking.stop()
         if self.speaking:
             self.speaking.stop(why)
+
+    async def ended(self) -> None:
+        """Wait for it: as long as it lasts where it may not be interrupted, else within a bound."""
+        if self.task is None:
+            return
+        await asyncio.wait([self.task], timeout=None if self.goes_on else STOP_S)
+        self.task.cancel()
+        await asyncio.wait([self.task], timeout=STOP_S)

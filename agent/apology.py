@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.audio.playout import OutputTrack, Playback
+from agent.audio.output_track import OutputTrack
+from agent.audio.playout import Playback
 from agent.audio.resample import resample
 from agent.audio.start_buffer import StartBuffer
 from agent.tts.protocol import Patch, Setup

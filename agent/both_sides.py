@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.audio.playout import OutputTrack
+from agent.audio.output_track import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleTimes
 
 PACKET_SAMPLES = CAPTURE_RATE_HZ // 50

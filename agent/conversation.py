@@ -9,7 +9,8 @@ from typing import Any
 from agent.answer import Answer
 from agent.apology import Apologies
 from agent.asr.protocol import Transcript
-from agent.audio.playout import OutputTrack, Playback
+from agent.audio.output_track import OutputTrack
+from agent.audio.playout import Playback
 from agent.audio.sample_clock import Packet, SampleTimes
 from agent.audio.start_buffer import StartBuffer
 from agent.engines import Engines
@@ -31,7 +32,7 @@ from agent.llm.history import new_history
 from agent.llm.protocol import Message
 from agent.settings import Settings
 from agent.speaking import Speaking
-from agent.thinking import Thinking, ThoughtPhrase
+from agent.thinking import Thinking
 from agent.watch import STOP_S
 from agent.worker import once
 from profiling.trace import vocabulary as v
@@ -229,7 +230,7 @@ class Conversation:
         if reply is not None and reply.turn is not turn:
             if reply.goes_on:
                 reply.interrupt(self._clock.now_ns(), "a sound that could not be recognised")
-            await _end_of(reply)
+            await reply.ended()
         await self._apologies.say(self._engines.apology, turn)
 
     async def _words(self, answer: Answer, before: asyncio.Event | None) -> str:
@@ -247,7 +248,7 @@ class Conversation:
             answer.decided.set()
         self._stop_keeping()
         if replaced is not None and replaced in self._answers:
-            await _end_of(replaced)
+            await replaced.ended()
             received_ns = self._clock.now_ns()
             step = answer.turn.add(
                 Stage.HOST,
@@ -294,12 +295,9 @@ class Conversation:
             on_first_audio=lambda at_ns: self._tell(ReplyAudible(turn, at_ns)),
         )
         self._floor.follow()
-        phrases: asyncio.Queue[ThoughtPhrase | None] = asyncio.Queue()
         messages = self._history.messages()
         self._keeping = asyncio.create_task(_keep(thinking, messages, speaking.made))
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_pass_on(thinking, messages, phrases))
-            tasks.create_task(speaking.run(_until_none(phrases)))
+        await speaking.say(thinking.phrases(messages))
 
     def _close(self, answer: Answer, transcript: str, error: Exception | None) -> None:
         turn, speaking = answer.turn, answer.speaking
@@ -332,27 +330,7 @@ class Conversation:
             turn.attributes[v.TURN_ERROR] = f"{type(error).__name__}: {error}" if told else type(error).__name__
 
 
-async def _end_of(reply: Answer) -> None:
-    """Wait for a reply: for one that may not be interrupted as long as it lasts, else within a bound."""
-    if reply.task is None:
-        return
-    await asyncio.wait([reply.task], timeout=None if reply.goes_on else STOP_S)
-    reply.task.cancel()
-    await asyncio.wait([reply.task], timeout=STOP_S)
-
-
-async def _pass_on(thinking: Thinking, messages: Sequence[Message], to: "asyncio.Queue[ThoughtPhrase | None]") -> None:
-    async for phrase in thinking.phrases(messages):
-        to.put_nowait(phrase)
-    to.put_nowait(None)
-
-
 async def _keep(thinking: Thinking, messages: Sequence[Message], made: asyncio.Event) -> None:
     """Once all sound has been made and only plays, nothing of this turn is delayed by it."""
     await made.wait()
     await thinking.keep(messages)
-
-
-async def _until_none(queue: "asyncio.Queue[ThoughtPhrase | None]") -> AsyncIterator[ThoughtPhrase]:
-    while (item := await queue.get()) is not None:
-        yield item

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.audio.output_track import OutputTrack
 from agent.audio.pace import sleep_until
-from agent.audio.playout import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock, SampleTimes
 from agent.both_sides import PACKET_SAMPLES, BothSides, Recorder
 from agent.conversation import Conversation

@@ -64,11 +64,18 @@ class Speaking:
         if self._job is not None:
             self._job.cancel()
 
-    async def run(self, phrases: AsyncIterator[ThoughtPhrase]) -> None:
-        """Speak the phrases as they come and wait until all has been heard, or `stop`. Raises what the voice raises."""
-        async for due in phrases:
+    async def say(self, phrases: AsyncIterator[ThoughtPhrase]) -> None:
+        """Speak the phrases while the next ones are thought, and wait until all has been heard, or `stop`. Raises what
+        thinking or the voice raises, in an exception group."""
+        due: asyncio.Queue[ThoughtPhrase | None] = asyncio.Queue()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_pass_on(phrases, due))
+            tasks.create_task(self._speak_all(due))
+
+    async def _speak_all(self, due: "asyncio.Queue[ThoughtPhrase | None]") -> None:
+        while (thought := await due.get()) is not None:
             if not self.playback.stopped:
-                await self._speak(due)
+                await self._speak(thought)
         self.playback.finish()
         self._announce()
         self.made.set()
@@ -214,6 +221,12 @@ class Speaking:
         if at_ns == start_ns or at_ns < end_ns:
             cause = self.turn.add(stage, at_ns, end_ns, [cause], attributes=what)
         return cause
+
+
+async def _pass_on(phrases: AsyncIterator[ThoughtPhrase], to: "asyncio.Queue[ThoughtPhrase | None]") -> None:
+    async for phrase in phrases:
+        to.put_nowait(phrase)
+    to.put_nowait(None)
 
 
 def leading_words(text: str, fraction: float) -> str:

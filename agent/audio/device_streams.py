@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.audio.device_clock import DeviceClock
-from agent.audio.playout import OutputTrack
+from agent.audio.output_track import OutputTrack
 from agent.audio.resample import Resampler
 from agent.audio.sound_devices import Format, Kind, SoundDevice, cannot_open, format_of, library
 from profiling.trace.clock import NS_PER_S, Clock

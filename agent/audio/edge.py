@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from agent.audio.playout import OutputTrack
+from agent.audio.output_track import OutputTrack
 from agent.audio.sample_clock import Packet, SampleTimes
 
 

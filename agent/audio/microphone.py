@@ -15,7 +15,7 @@ from agent.audio.device_clock import DeviceClock
 from agent.audio.device_streams import Block, InputStream, OutputStream
 from agent.audio.echo import EchoCanceller
 from agent.audio.intake import Intake
-from agent.audio.playout import OutputTrack
+from agent.audio.output_track import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet
 from agent.audio.sound_devices import SoundDevice
 from agent.errors import TurnscopeError

@@ -12,8 +12,8 @@ from av import AudioFrame
 from numpy.typing import NDArray
 
 from agent.audio.frame_clock import FRAME_NS, FrameClock
+from agent.audio.output_track import OutputTrack
 from agent.audio.pace import sleep_until
-from agent.audio.playout import OutputTrack
 from agent.audio.resample import Resampler
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.audio.webrtc_in import RATIO, RTP_RATE_HZ, Placer, pass_through

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from agent.audio.playout import OutputTrack, Playback
+from agent.audio.output_track import OutputTrack
+from agent.audio.playout import Playback
 from agent.audio.sample_clock import SampleClock
 from agent.audio.start_buffer import StartBuffer
 from tests.fakes.virtual_time import VirtualClock, run_virtually

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from agent.audio import playout
-from agent.audio.playout import OutputTrack, Playback
+from agent.audio.output_track import OutputTrack
+from agent.audio.playout import Playback
 from agent.audio.start_buffer import StartBuffer
 from tests.fakes.virtual_time import VirtualClock
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
+from agent.audio.output_track import OutputTrack
 from agent.audio.pace import sleep_until
-from agent.audio.playout import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.conversation import Conversation
 from agent.events import Event, TurnEnded

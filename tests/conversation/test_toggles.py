@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from agent import toggles
-from agent.audio.playout import OutputTrack
+from agent.audio.output_track import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, SampleClock
 from agent.conversation import Conversation
 from agent.engines import Engines

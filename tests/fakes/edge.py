@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.audio.microphone import DeviceGone
-from agent.audio.playout import OutputTrack
+from agent.audio.output_track import OutputTrack
 from agent.audio.sample_clock import CAPTURE_RATE_HZ, Packet, SampleClock
 from agent.events import Event
 from agent.replay import ScenarioPlayer

@@ -11,7 +11,7 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.rtp import RtpPacket
 
 from agent.audio.frame_clock import FRAME_NS, FrameClock
-from agent.audio.playout import OutputTrack
+from agent.audio.output_track import OutputTrack
 from agent.audio.webrtc import FrameSender, WebRtcEdge, mono, pass_through
 from agent.audio.webrtc_in import AHEAD, RATIO, Placer
 from agent.errors import TurnscopeError
