@@ -28,6 +28,7 @@ def fact_lines(turn: Turn, none: str) -> dict[str, str]:
         "voice": _voice(facts, say),
         **{label: line for label, line in _details(facts, say) if line},
         "playout": _playout(facts, say),
+        **({"heard": line} if (line := _heard(turn, say)) else {}),
     }
     if turn.end_reason is EndReason.INTERRUPTED:
         lines["barge-in"] = _barge_in(facts, say)
@@ -85,6 +86,19 @@ def _details(f: TurnFacts, say: _Words) -> Iterator[tuple[str, str]]:
     if len(f.tts_patch_parts_ns) > 1:
         forwards = "" if f.tts_forwards is None else f" ({f.tts_forwards:.0f} diffusion passes)"
         yield "patch", f"{_parts(f.tts_patch_parts_ns, say)}{forwards}"
+
+
+def _heard(turn: Turn, say: _Words) -> str:
+    """When the first audio was heard where it was played; empty where nobody told."""
+    told = turn.attributes
+    heard_ns, error_s = told.get(v.TURN_HEARD_NS), told.get(v.TURN_HEARD_ERROR_S)
+    if not isinstance(heard_ns, int) or turn.first_audio_ns is None:
+        return ""
+    error = f" (give or take {say.ms(error_s, 1)})" if isinstance(error_s, float) else ""
+    waits = {"its jitter buffer": v.TURN_HEARD_JITTER_BUFFER_S, "its output": v.TURN_HEARD_OUTPUT_S}
+    parts = [f"{name} {say.ms(took_s)}" for name, key in waits.items() if isinstance(took_s := told.get(key), float)]
+    of_it = f", of it {', '.join(parts)}" if parts else ""
+    return f"in the browser {say.ms((heard_ns - turn.first_audio_ns) / 1e9)}{error} after it left{of_it}"
 
 
 def _parts(parts_ns: Mapping[str, int], say: _Words) -> str:

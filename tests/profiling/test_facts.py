@@ -85,3 +85,12 @@ def test_tokens_that_came_together_have_no_rate(tokens_ms: list[int], per_s: flo
     starts = [end - ms * MS for end, ms in zip(ends, tokens_ms, strict=True)]
     turn.add(Stage.LLM_FIRST_PHRASE, 0, 500 * MS, attributes={v.START_TIMES_NS: starts, v.END_TIMES_NS: ends})
     assert turn_facts(turn).llm_tokens_per_s == per_s
+
+
+def test_when_it_was_heard_is_told_where_a_browser_tells() -> None:
+    turn = answered()
+    assert "heard" not in fact_lines(turn, "-") and turn.first_audio_ns is not None
+    turn.attributes |= {v.TURN_HEARD_NS: turn.first_audio_ns + 81 * MS, v.TURN_HEARD_ERROR_S: 0.0006}
+    assert fact_lines(turn, "-")["heard"] == "in the browser 81 ms (give or take 0.6 ms) after it left"
+    turn.attributes |= {v.TURN_HEARD_JITTER_BUFFER_S: 0.029, v.TURN_HEARD_OUTPUT_S: 0.03}
+    assert fact_lines(turn, "-")["heard"].endswith(", of it its jitter buffer 29 ms, its output 30 ms")
