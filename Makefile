@@ -16,7 +16,7 @@ test: lint ## all checks and tests; ARGS='...' are arguments of pytest
 lint: setup-dev
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/pyright --pythonpath .venv/bin/python && .venv/bin/lint-imports
 
-bench: setup ## the figures that Turnscope must reach, measured here; ARGS='...' are names of its parts
+bench: setup-dev ## the figures that Turnscope must reach, measured here; ARGS='...' are names of its parts
 	@.venv/bin/python -m tests.bench $(ARGS)
 
 full-size: setup-gpu ## the three big engines at full size with random weights, measured against predicted time

@@ -109,10 +109,13 @@ class Pipeline:
     def _first_patch(self, turn: Turn, patch: Patch, cause: int | None) -> None:
         interval = [(patch.start_ns, patch.end_ns)]
         facts = by_part(v.TTS_PATCH_PART_NS, [patch.parts_ns])
+        if patch.forwards:
+            facts[v.TTS_FORWARDS] = [patch.forwards]
         turn.first_audio_step = add_loop(turn, Stage.TTS_FIRST_PATCH, interval, [cause], 0, facts)
         turn.first_audio_ns = patch.end_ns
         audio_s = len(patch.samples) / self.tts.sample_rate
-        turn.describe(v.TTS, {v.MODEL: self.tts.model, v.TTS_PATCHES: 1, v.TTS_AUDIO_S: audio_s}, phrase=0)
+        known = {v.MODEL: self.tts.model, **self.tts.attributes, v.TTS_PATCHES: 1, v.TTS_AUDIO_S: audio_s}
+        turn.describe(v.TTS, known, phrase=0)
 
     def _generate(self, messages: Sequence[Message]) -> Iterator[Prefill | Token | Finished]:
         return self.llm.generate(

@@ -25,9 +25,10 @@ from agent.models.chosen import llm_file, tts_folder
 from agent.settings import Settings
 from agent.settings import load as load_settings
 from agent.tts.piper import PiperEngine
+from agent.tts.voxcpm import VoxCpmEngine
 from profiling.changes.change import Change
 from profiling.changes.thinking import ThinkingTokens
-from profiling.changes.voice import FirstPatchShare
+from profiling.changes.voice import DiffusionSteps, FirstPatchShare
 from profiling.changes.weight_format import WeightFormat
 from profiling.evidence import Evidence
 from profiling.interval import Interval
@@ -37,12 +38,15 @@ from profiling.run_evidence import run_ceilings
 from profiling.trace.clock import Clock, SystemClock
 from profiling.trace.timeline import Turn
 from profiling.what_if import what_if
+from profiling.work_book import WorkBook
+from tests.bench.diffusing_voice import diffusing_voice
 from tests.bench.direct_turns import Line, Pipeline, settled
 from tests.bench.figure import Figure, load
 
-TRIALS = 42
+TRIALS = 44  # eleven of each kind
 THINKING, FEWER = 16, (1, 2, 3, 4)  # tokens; no thought is over before the last of these
 FORMAT, FIRST_PATCH_FRAMES, SMALLER = "Q4_0", 16, (6, 8, 10, 12)
+STEPS, FEWER_STEPS = 10, (3, 4, 5, 6, 8)  # of diffusion
 _PROBE_S = 0.15
 _AHEAD = 2  # questions that the changed turns are before the others
 _QUESTIONS = (
@@ -114,10 +118,12 @@ def _trials(console: Console, settings: Settings, clock: Clock, folder: Path) ->
     lines = [settled(pipeline.line([*opening, Message("user", question)]), others) for question in _QUESTIONS]
     bench = _Bench(known, clock, lines, random.Random(0))
     voices = {frames: _voice(settings, clock, frames) for frames in SMALLER}
+    diffusing = replace(thoughtless, tts=diffusing_voice(folder / "voice", clock, STEPS))
     kinds: Sequence[Callable[[], _Trial]] = (
         lambda: bench.thinking(pipeline),
         lambda: bench.changed("weight format", WeightFormat(FORMAT), thoughtless, reformatted),
         lambda: bench.first_patch(pipeline, voices),
+        lambda: bench.diffusion_steps(diffusing),
     )
     trials: list[_Trial] = []
     for number in range(TRIALS):
@@ -176,12 +182,25 @@ class _Bench:
         changed = replace(pipeline, tts=voices[frames])
         return self.changed("smaller first patch", FirstPatchShare(frames / FIRST_PATCH_FRAMES), pipeline, changed)
 
+    def diffusion_steps(self, pipeline: Pipeline) -> _Trial:
+        """Of a voice that was not calibrated: what its patches tell of themselves is all that is known of it."""
+        steps = self._chance.choice(FEWER_STEPS)
+        assert isinstance(pipeline.tts, VoxCpmEngine)
+        changed = replace(pipeline, tts=pipeline.tts.with_diffusion_steps(steps))
+        evidence = Evidence(WorkBook(), None, {})
+        return self._trial("fewer diffusion steps", DiffusionSteps(steps), *self._measure(pipeline, changed), evidence)
+
     def changed(self, kind: str, change: Change, pipeline: Pipeline, changed_pipeline: Pipeline) -> _Trial:
         probed = self._probe()
         turns, changed = self._measure(pipeline, changed_pipeline)
         probed += self._probe()
         book, calibration = self._known.book, self._known.calibration
         evidence = Evidence(book, calibration, run_ceilings(book, self._known.survey, calibration, probed))
+        return self._trial(kind, change, turns, changed, evidence)
+
+    def _trial(
+        self, kind: str, change: Change, turns: Sequence[Turn], changed: Sequence[Turn], evidence: Evidence
+    ) -> _Trial:
         stated = what_if(turns, [change], evidence).latency
         return _Trial(
             kind, stated.before, stated.after, statistics.median((turn.latency_ns or 0) / 1e9 for turn in changed)
