@@ -11,7 +11,7 @@ serve: setup ## a page to talk to the agent in a browser; ARGS='...' are argumen
 	@.venv/bin/turnscope serve $(ARGS)
 
 test: lint ## all checks and tests; ARGS='...' are arguments of pytest
-	@.venv/bin/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(ARGS)
+	@.venv/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup-dev
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/pyright --pythonpath .venv/bin/python && .venv/bin/lint-imports

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -259,7 +260,8 @@ def test_hanging_up_while_the_browser_still_asks_leaves_no_microphone_open(
 
 
 def test_gathering_ends_after_2_s_and_without_an_address_the_page_says_so(server: FakeServer, watched: Watched) -> None:
-    watched.page.clock.install()
+    watched.page.clock.install(time=datetime(2026, 1, 1, 8))
+    watched.page.clock.pause_at(datetime(2026, 1, 1, 9))  # from here on time passes only as the test says
     watched.page.evaluate(NO_CANDIDATES)
     watched.page.get_by_role("button", name="Start talking").click()
     until(lambda: watched.page.evaluate("window.gathering === true"))
