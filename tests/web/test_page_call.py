@@ -108,7 +108,7 @@ def test_the_moment_at_which_a_reply_is_heard_goes_to_the_server_with_the_clocks
     start(watched)
     watched.page.wait_for_timeout(400)  # of silence, and of pings
     server.say(*words(1, "hello", ["Hello."]))
-    watched.page.wait_for_timeout(400)  # as a reply takes: the browser's figures of its delays come several times a second
+    watched.page.wait_for_timeout(400)  # as a reply takes: meanwhile the browser counts its delays
     left_s = server.beep(0.3)
     server.say(Audible(1, left_s * 1000))
     until(lambda: any(message["type"] == "heard" for message in server.callers[0].received))
